@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from simulation.scripted_server.questions import Answer, Question, Tokens, count_tokens, draw_number, encode_text
+from simulation.scripted_server.structured import write_structured
 
 # These patterns match data in a prompt. They are greedy, so that an end mark inside the data does not end the match.
 _TAGGED = re.compile(r"<(materials|observations|action|record|interpretation|context|item|rows)>.*</\1>", re.DOTALL)
@@ -197,7 +198,12 @@ def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
 
 
 def make_answer(question: Question, text: str, prompt: Tokens, whole: bool = False) -> Answer:
-    """Return an answer with this text. Unless `whole`, cut it so that thinking and text fit into `max_tokens`."""
+    """Return an answer with this text, in the form of the request's schema if it has one.
+
+    Unless `whole`, cut it so that thinking and text fit into `max_tokens`.
+    """
+    if question.schema:
+        text = write_structured(text, question.schema)
     hidden = min(question.hidden, question.max_tokens)
     room = (question.max_tokens - hidden) * 4  # four bytes per token
     data = encode_text(text)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.scripted_server import questions
+from simulation.scripted_server import questions, structured
 
 _STOP = {"stop": "end_turn", "max_tokens": "max_tokens", "context": "model_context_window_exceeded"}
 _STOP |= dict.fromkeys(("refusal", "filtered"), "refusal")
@@ -33,16 +33,18 @@ def parse_request(
     thinking = (body.get("thinking") or {}).get("type")
     by_default = thinking is None and body["model"].startswith(_THINKS_BY_DEFAULT)
     thinks = thinking in ("enabled", "adaptive") or by_default
+    schema = structured.find_schema(body)
     return questions.Question(
         flavour=flavour,
         model=body["model"],
         system="\n".join(text for text, _ in _parse_parts(body.get("system", ""))),
         turns=turns,
-        blocks=tuple(_list_blocks(body)),
+        blocks=(*questions.build_schema_blocks(schema), *_list_blocks(body)),
         max_tokens=body["max_tokens"],
         # Derived from the text, so that the same prompt has the same number of thinking tokens.
         hidden=24 + questions.draw_number(40, turns[-1].text) if thinks else 0,
         shows_thinking=thinks,
+        schema=schema,
     )
 
 

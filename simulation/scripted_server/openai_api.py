@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from simulation.scripted_server import questions
+from simulation.scripted_server import questions, structured
 
 ALWAYS_REASONS = re.compile(r"^(gpt-5(?!\.)|gpt-5\.(?:[5-9]|\d\d)|gpt-6|o\d)")
 _FINISH = {"stop": "stop", "max_tokens": "length", "context": "length", "refusal": "stop", "filtered": "content_filter"}
@@ -38,14 +38,16 @@ def parse_request(
     if max_tokens is not None and (not isinstance(max_tokens, int) or max_tokens < 1):
         raise questions.bad_request("max_tokens: must be a whole number from 1")
     reasons = bool(ALWAYS_REASONS.match(body["model"])) or thinker or effort not in (None, "none")
+    schema = structured.find_schema(body)
     return questions.Question(
         flavour=flavour,
         model=body["model"],
         system="\n".join(turn.text for turn in turns if turn.role in ("system", "developer")),
         turns=tuple(turn for turn in turns if turn.role in ("user", "assistant")),
-        blocks=tuple(questions.Block(turn.text) for turn in turns),
+        blocks=(*questions.build_schema_blocks(schema), *(questions.Block(turn.text) for turn in turns)),
         max_tokens=_DEFAULT_MAX_TOKENS if max_tokens is None else max_tokens,
         hidden=64 + questions.draw_number(64, turns[-1].text) if reasons else 0,
+        schema=schema,
     )
 
 

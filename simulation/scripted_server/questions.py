@@ -1,9 +1,11 @@
 """The content of a request, independent of its API: questions, answers, tokens and prompt caches."""
 
 import hashlib
+import json
 import time
 from collections import defaultdict
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 BYTES_PER_TOKEN = 4
 MIN_CACHED = 1024  # tokens: no provider caches a shorter prefix
@@ -42,7 +44,10 @@ class Block(NamedTuple):
 
 
 class Question(NamedTuple):
-    """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` is whether they are returned."""
+    """One prompt. `hidden` is the number of thinking tokens; `shows_thinking` is whether they are returned.
+
+    `schema` is the JSON schema of the reply, which is also the first of the `blocks`: providers charge it as input.
+    """
 
     flavour: ProviderApi
     model: str
@@ -52,6 +57,7 @@ class Question(NamedTuple):
     max_tokens: int
     hidden: int = 0
     shows_thinking: bool = False
+    schema: Mapping[str, Any] | None = None
 
     @property
     def user_text(self) -> str:
@@ -94,6 +100,11 @@ class RefusedError(Exception):
     def __init__(self, status: int, kind: str, message: str) -> None:
         super().__init__(message)
         self.status, self.kind = status, kind
+
+
+def build_schema_blocks(schema: Mapping[str, Any] | None) -> tuple[Block, ...]:
+    """Return the schema of the reply as a part of the prompt: a change of it makes what was cached behind it useless."""
+    return (Block(json.dumps(schema, separators=(",", ":"))),) if schema else ()
 
 
 def bad_request(message: str) -> RefusedError:

@@ -10,6 +10,7 @@ from simulation.scripted_server.questions import Question, bad_request
 _REASONS_IF_ASKED = re.compile(r"^gpt-5\.[1-4]")
 _ADAPTIVE_ONLY = re.compile(r"^claude-[a-z]+-(4-[789]|5)(?!\d{2})")
 _NO_SAMPLING_SINCE = "2026-10-21"  # the version from which the API rejects sampling parameters
+_STRUCTURED = re.compile(r"^claude-[a-z]+-(4-[1-9](?!\d)|[5-9])")  # older models have no structured outputs
 _MIN_BUDGET = 1024  # tokens; the API's minimum
 _OPENAI_FIELDS = frozenset([
     "model", "messages", "max_tokens", "max_completion_tokens", "temperature", "top_p", "n", "stop", "seed",
@@ -71,6 +72,8 @@ def _check_anthropic(body: Mapping[str, Any], version: str) -> None:
         raise bad_request(f"{sampling[0]}: this model does not take sampling parameters")
     if kind in ("enabled", "adaptive") and body.get("temperature", 1) != 1:
         raise bad_request("temperature: may only be set to 1 when thinking is enabled")
+    if (body.get("output_config") or {}).get("format") and not _STRUCTURED.match(body["model"]):
+        raise bad_request("output_config.format: this model does not support structured outputs")
     _check_fields(body, "anthropic")
 
 

@@ -15,15 +15,15 @@ from simulation.casts.run_config import RoleConfig, RunConfig
 from simulation.llm.conversation import TURNS
 
 VERDICT_TURNS: Final = 2  # one repair
-# UTF-8 bytes. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a bench 10,000 at the end of an
-# episode. Rounded up from the measured lengths, because a budget that is too small stops a run.
-AGENT_SYSTEM: Final = 112_000
+# UTF-8 bytes, with the JSON schema of the reply. Measured: catalogue 106,000; a step 2,550 on average plus a thought; a
+# bench 10,000 at the end of an episode. Rounded up from the measured lengths, because a budget that is too small stops a run.
+AGENT_SYSTEM: Final = 118_000
 BENCH: Final = 12_000
 STEP: Final = 3_200
 BRIEF_STEP: Final = 150  # a step in one line
 SUMMARY: Final = 8_000
-TRANSITION: Final = 15_000
-VERDICT: Final = 6_000
+TRANSITION: Final = 18_000
+VERDICT: Final = 8_000
 PROBLEMS: Final = 2_000  # the list of errors in a repair turn
 ASSUMES: Final = (
     "every step used, every answer at its length limit, every allowed repeat, nothing cached, "

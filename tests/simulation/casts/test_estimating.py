@@ -41,11 +41,11 @@ def test_transition_model_estimate_includes_all_repairs() -> None:
     found = run_usage.estimate_episodes(
         build_config(transition_model=build_model_role("gpt")), [create_two_step_experiment()], 3
     )
-    # Each of 2 steps: prompts of 15,000, 17,200 and 19,400 bytes (a repair repeats 100 tokens at two bytes and adds
-    # 2,000 bytes), so 7,500 + 8,600 + 9,700 tokens, and three answers of 100; three attempts.
+    # Each of 2 steps: prompts of 18,000, 20,200 and 22,400 bytes (a repair repeats 100 tokens at two bytes and adds
+    # 2,000 bytes), so 9,000 + 10,100 + 11,200 tokens, and three answers of 100; three attempts.
     assert (found.calls, found.usual_calls) == (18, 6)
-    assert found.tokens == 6 * (25_800 + 300)
-    assert found.cost == Decimal(6 * (25_800 + 300 * 10)) / 10**6
+    assert found.tokens == 6 * (30_300 + 300)
+    assert found.cost == Decimal(6 * (30_300 + 300 * 10)) / 10**6
 
 
 def test_agent_estimate_includes_the_growing_history_of_steps() -> None:
@@ -53,9 +53,9 @@ def test_agent_estimate_includes_the_growing_history_of_steps() -> None:
     found = run_usage.estimate_episodes(
         build_config(agent=build_model_role("gpt", scaffold="plan")), [create_two_step_experiment()], 1
     )
-    # The plan, the first step and the second, each up to three times: 124,000, 124,000 and 127,200 bytes.
+    # The plan, the first step and the second, each up to three times: 130,000, 130,000 and 133,200 bytes.
     assert (found.calls, found.usual_calls) == (9, 3)
-    assert found.tokens == 3 * (62_000 + 62_000 + 63_600 + 300)
+    assert found.tokens == 3 * (65_000 + 65_000 + 66_600 + 300)
 
 
 @pytest.mark.parametrize("history", [{"kind": "window", "k": 5}, {"kind": "summary", "k": 5}])
@@ -116,5 +116,5 @@ def test_run_estimate_is_the_sum_over_its_experiments() -> None:
 def test_twin_estimate_counts_one_outcome_with_its_repairs_for_each_twin() -> None:
     setup = build_config(agent=build_model_role("gpt"), transition_model=build_model_role("gpt"))
     found = run_usage.estimate_twins(setup, 7)
-    assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 26_100)
+    assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 30_600)
     assert run_usage.estimate_twins({}, 7).calls == 0

@@ -42,6 +42,7 @@ _NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^
 _SYMBOL_BRACKET = re.compile(r"(?<![\w])([mcwVnMρβφ])\(([A-Za-z][^()0-9;,]{0,20}[0-9]?)\)")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+_ARROW = re.compile(r"→|->|=>")
 _DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
 _PERCENT_KEY = re.compile(r"(?:^|[_\s])(?:percent(?:age)?|pct|prozent|pourcent)(?:$|[_\s])|%", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"[~≈]?\s?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?")
@@ -165,7 +166,9 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     dimension = dimension or ("ratio" if "%" in named else "")
     named = named if re.search(r"[A-Za-zΔ%]", named) else after
     is_approximate = bool(_APPROXIMATE.search(before) or (is_first and _APPROXIMATE.search(label[-30:])))
-    full_label = f"{label if is_first else ''} {named} {after if named is not after else ''}"
+    # "30000 -> R0 = 1.5": what stands behind an arrow names the next number.
+    behind = _ARROW.split(after)[0] if named is not after else ""
+    full_label = f"{label if is_first else ''} {named} {behind}"
     if not re.search(r"[A-Za-zΔ]", full_label):
         full_label = label
     # A column of a table may have its unit in the heading: "area %".

@@ -173,7 +173,7 @@ def find_unit_in_key(key: str) -> str:
     parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))
     if len(parts) > 2 and parts[-2].lower() == "per" and units.find_dimension(f"{parts[-3]}/{parts[-1]}"):
         return f"{parts[-3]}/{parts[-1]}"
-    if len(parts) > 2 and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):
+    if len(parts) > 2 and "," not in parts[-2] and units.find_dimension(f"{parts[-2]}/{parts[-1]}"):
         return f"{parts[-2]}/{parts[-1]}"
     last_part = _PARTS.split(key.strip("_ )]"))[-1]
     # "vol_uL" ends in a unit that the camelCase split would cut in two.

@@ -6,7 +6,9 @@ two meanings, leaves the relation undecided.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
+from itertools import combinations
 from typing import NamedTuple
 
 from simulation.checker.findings import Findings, compare, error_finding
@@ -88,10 +90,14 @@ _PEAK_SEPARATION = compile_label(r"(?:\bd|Δ|delta\s?)ep\b|\bpeak(?:-to-peak)? s
 _MIDPOINT = compile_label(r"\be\s?(?:1/2|half|½)|\bhalf[- ]wave\b|\bmid-?point potential\b|\bformal potential\b|\be0'")
 _CURRENT_ANODIC, _CURRENT_CATHODIC = compile_label(r"\bip,?a\b(?!\s?/)"), compile_label(r"(?<!/)(?<!/ )\bip,?c\b")
 _CURRENT_RATIO = compile_label(r"\bratio\b|ip,?a\s?/\s?\|?ip,?c")
-_BASELINE = compile_label(r"\bf_?0\b(?!.*/f)|\bbaseline\b|\bbefore\b|\bresting\b|\br0\b")
-_PEAK = compile_label(r"\bf ?(?:peak|max)\b|\bpeak f\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bf ?1\b|\bafter\b")
+_BASELINE = compile_label(
+    r"\b[frs][_ ]?0\b(?!.*/[frs])|\bf_?0\b(?!.*/f)|\bbaseline\b|\bbasal\b|\bbefore\b|\bresting\b|\binitial\b|\bunstimulated\b|\bpre\b"
+)
+_PEAK = compile_label(
+    r"\b[frs][_ ]?(?:peak|max|end|stim|fsk|1|t)\b|\bpeak\b|\bplateau\b|\bmaxim\w+\b|\bmax\b|\bfinal\b|\bafter\b|\bstimulated\b|\bpost\b|\bresponse\b|(?:^|→ ?|-> ?)[frs]$"
+)
 _RELATIVE_CHANGE = compile_label(
-    r"(?:Δ|\bd|delta ?)(?:f|r)\s?/\s?(?:f|r)_?0?\b|\b(?:change|increase|rise)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase)\b"
+    r"(?:Δ|\bd|delta ?)(?:f|r|s)\s?/\s?(?:f|r|s)[_ ]?0?\b|\b(?:change|increase|rise|decrease|drop)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase|decrease)\b"
 )
 _FOLD_CHANGE = compile_label(r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold[- ]change\b")
 _FROM_TO = compile_label(
@@ -102,6 +108,7 @@ _DELTA_CT, _CT = compile_label(r"(?:\bdelta|Δ|\bd) ?-?c[tq]\b"), compile_label(
 
 def check_arithmetic(transition: Transition) -> Findings:
     """L20: check ratios, differences, shares, sums and relative changes within every observation."""
+    yield from _check_signal_share(transition)
     gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
     for seen, found in claims.list_observed(transition):
         yield from _check_ratios(seen, found)
@@ -154,12 +161,20 @@ def _check_relative_change(seen: ObservationView, found: list[Claim], gathered: 
                 claim for claim in pool if claim is not stated and not claim.matches(pattern) and claim.dimension == ""
             ]
             baseline = find_term(others, _BASELINE)
-            peak = find_term([claim for claim in others if not claim.matches(_BASELINE)], _PEAK)
-            if stated and baseline and peak and baseline.value > 0:
-                expected = peak.value / baseline.value - (1 if pattern is _RELATIVE_CHANGE else 0)
-                expected *= 100 if stated.dimension == "ratio" else 1
+            peaks = [claim for claim in others if claim.matches(_PEAK) and not claim.matches(_BASELINE)]
+            if stated and baseline and peaks and baseline.value > 0:
+                shift, scale = (1 if pattern is _RELATIVE_CHANGE else 0), (100 if stated.dimension == "ratio" else 1)
+                # A fall may be written without its sign, and any of several readings may be the one compared.
+                possible = [(abs(peak.value / baseline.value - shift) * scale, peak) for peak in peaks]
+                expected, peak = min(possible, key=lambda pair: abs(pair[0] - abs(stated.value)))
                 yield from compare_computed(
-                    "L20", seen.path, expected, (baseline, peak), stated, f"{name} is", tolerance=Decimal("0.02")
+                    "L20",
+                    seen.path,
+                    expected,
+                    (baseline, peak),
+                    replace(stated, value=abs(stated.value)),
+                    f"{name} is",
+                    tolerance=Decimal("0.02"),
                 )
                 break
 
@@ -191,7 +206,13 @@ def _check_delta_ct(seen: ObservationView, found: list[Claim]) -> Findings:
         yield from compare("L20", seen.path, expected, abs(difference.value), "", text, allowed, allowed, shown=shown)
 
 
-_AREA = compile_label(r"\barea\b|\bintegrated (?:intensity|density|signal)\b|\bband intensity\b")
+_AREA = compile_label(
+    r"\b(?:peak )?areas?\b|\bintegrated (?:intensit\w+|densit\w+|signals?)\b|\b(?:band|peak) (?:intensit\w+|signals?|volumes?|densit\w+)\b|\bflachen?\b|\baires?\b"
+)
+_TOTAL_AREA, _IN_PERCENT = (
+    compile_label(r"\btotal\b|\bsum\b|\ball\b|\bs/n\b|\blane\b|\bcap\b"),
+    compile_label(r"%|\bpercent\b|\bpct\b"),
+)
 _SHARE_OF_SIGNAL = compile_label(
     r"\bcleav|\bprocess|\bshare\b|\bfraction\b|\befficien|\bof all\b|\bof (?:the )?total\b"
 )
@@ -200,7 +221,7 @@ _NOT_SHARE = compile_label(r"\brsd\b|\bcv\b|\berror\b|\brecover|\bpurity\b|\bgel
 
 def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
     """Yield an error if a share of a signal is no share that two or three areas of the record can give."""
-    areas = [claim for claim in found if claim.dimension == "" and claim.matches(_AREA) and claim.value > 0]
+    areas = _list_areas(found)
     own_shares = {
         claim.label.replace("%", "").strip(): claim
         for claim in found
@@ -216,18 +237,51 @@ def _check_area_share(seen: ObservationView, found: list[Claim]) -> Findings:
                 "L20", seen.path, part, share.value, "ratio", message, Decimal(1), Decimal(1), shown=shown
             )
         return
-    shares = [c for c in found if c.dimension == "ratio" and c.matches(_SHARE_OF_SIGNAL) and not c.matches(_NOT_SHARE)]
-    if not 2 <= len(areas) <= 3 or len({claim.value for claim in shares}) != 1:
+
+
+def _list_areas(found: list[Claim]) -> list[Claim]:
+    return [
+        claim
+        for claim in found
+        if claim.dimension in ("", "count")
+        and claim.value > 1
+        and _AREA.search(f"{claim.label} {claim.context}")
+        and not _TOTAL_AREA.search(claim.label)
+    ]
+
+
+def _check_signal_share(transition: Transition) -> Findings:
+    """Yield an error if a share of a signal is no share that two to four areas of the record can give."""
+    observed = claims.list_observed(transition)
+    areas = [claim for _, found in observed for claim in _list_areas(found)]
+    if not 2 <= len({claim.value for claim in areas}) <= 4:
         return
-    total, stated = sum(claim.value for claim in areas), shares[0]
-    # With three areas the share of one band or of the other two may be meant.
-    possible = [claim.value / total * 100 for claim in areas]
-    possible += [100 - share for share in possible]
-    nearest = min(possible, key=lambda share: abs(share - stated.value))
-    allowed = Decimal(1) + stated.step
-    shown = f"{nearest:.1f} %", f"{stated.value} %"
-    text = f"the areas give shares of {', '.join(f'{share:.1f} %' for share in possible[: len(areas)])}, not {stated.value} %"
-    yield from compare("L20", seen.path, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
+    values = sorted({claim.value for claim in areas})
+    total = sum(values, ZERO)
+    # The share of any selection of bands may be meant, or of two bands among each other.
+    possible = {
+        sum(chosen, ZERO) / sum(whole, ZERO) * 100
+        for size in range(2, len(values) + 1)
+        for whole in combinations(values, size)
+        for part in range(1, size)
+        for chosen in combinations(whole, part)
+    }
+    for seen, found in observed:
+        for stated in found:
+            label = f"{stated.label} {stated.context}"
+            is_share = stated.dimension == "ratio" or (stated.dimension == "" and _IN_PERCENT.search(label))
+            if (
+                not is_share
+                or not _SHARE_OF_SIGNAL.search(label)
+                or _NOT_SHARE.search(label)
+                or not 0 < stated.value <= 100
+            ):
+                continue
+            nearest = min(possible, key=lambda share: abs(share - stated.value))
+            allowed, shown = Decimal(1) + stated.step, (f"{nearest:.1f} %", f"{stated.value} %")
+            listed = ", ".join(f"{value / total * 100:.1f} %" for value in values)
+            text = f"the areas are {listed} of all, which gives no share of {stated.value} %"
+            yield from compare("L20", seen.path, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
 
 
 _REPLICATES = re.compile(

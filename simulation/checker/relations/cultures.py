@@ -65,6 +65,8 @@ def check_cultures(transition: Transition) -> Findings:
     elapsed = max(durations, default=Decimal(0))
     is_known = bool(durations) or transition.family in (words.READ, words.INERT, words.ADD, words.MOVE)
     for before, after in transition.list_kept_pairs():
+        if not before.is_empty_vessel:
+            yield from _check_dates(transition, after)
         if is_known and not before.is_empty_vessel:
             yield from _check_age(before, after, elapsed)
         if transition.action not in _SPLITTING:
@@ -114,6 +116,59 @@ def _check_age(before: MaterialView, after: MaterialView, elapsed: Decimal) -> F
         yield from require(
             "L13", holds, after.name, f"about {min(old) + elapsed / unit:.3g} {kind}", f"{shown} {kind}", text
         )
+
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DATE = re.compile(
+    r"(?<![0-9])(?:(?P<year>20[0-9]{2})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2})|(?P<day2>[0-9]{1,2})\.? ?(?P<name>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+    r"|(?P<name2>jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? (?P<day3>[0-9]{1,2})(?!:)|(?P<day4>[0-9]{1,2})\.(?P<month2>[0-9]{1,2})\.(?:20[0-9]{2})?)(?![0-9])",
+    re.IGNORECASE,
+)
+_BORN = re.compile(
+    r"\b(?:plat(?:ed|ing)|seed(?:ed|ing)|dissect\w*|fertili[sz]\w*|laid|spawn\w*|ausgesat|ausplattiert|ensemenc\w*|sembrad\w*|thawed)\b",
+    re.IGNORECASE,
+)
+_DAYS = tuple((kind, pattern) for kind, pattern, unit, _ in _AGES if unit == _DAY)
+
+
+def _find_days(text: str) -> set[int]:
+    """Return the dates of a text as days of a year of 365 days, which is enough for differences of weeks."""
+    days = set()
+    for match in _DATE.finditer(text):
+        name = (match["name"] or match["name2"] or "").lower()
+        month = _MONTHS.index(name) if name else int(match["month"] or match["month2"]) - 1
+        day = int(match["day"] or match["day2"] or match["day3"] or match["day4"])
+        if 0 <= month < 12 and 1 <= day <= 31:
+            days.add(sum((31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[:month]) + day)
+    return days
+
+
+def _check_dates(transition: Transition, view: MaterialView) -> Findings:
+    """Yield an error if an age in days is not the time between the date of plating and the date beside it."""
+    texts = [*_iter_property_texts(view), *(seen.full_text[:600] for seen in transition.observations)]
+    born = {day for text in texts if _BORN.search(text) for day in _find_days(text)}
+    if len(born) != 1:
+        return
+    start = born.pop()
+    set_days = {
+        day for leaf in transition.parameters.leaves if "date" in leaf.word_set for day in _find_days(leaf.value_text)
+    }
+    for text in texts:
+        today = _find_days(text) if not _BORN.search(text) else set()
+        for kind, pattern in _DAYS:
+            ages = {Decimal(next(group for group in match if group)) for match in _as_groups(pattern.findall(text))}
+            dates = today or set_days
+            if len(ages) == 1 and len(dates) == 1 and not _BORN.search(text):
+                age, expected = ages.pop(), (dates.pop() - start) % 365
+                message = f"{expected} days after plating the age cannot be {age} ({kind})"
+                yield from require(
+                    "L13",
+                    abs(age - expected) <= Decimal("1.3"),
+                    view.name,
+                    f"{expected} {kind}",
+                    f"{age} {kind}",
+                    message,
+                )
 
 
 def _check_passage(before: MaterialView, after: MaterialView) -> Findings:

@@ -62,12 +62,6 @@ _BAND_SEEN = compile_label(
     r"\b(?:strong|sharp|clear|intense|bright|distinct|thick|prominent|visible|dark|heavy)\b[^.;]{0,40}\bband|\bband[^.;]{0,30}\b(?:strong|sharp|clear|intense|bright|visible|seen)\b"
 )
 _NO_BAND = compile_label(r"\bno\b|\bnot\b|\bfaint\b|\bnone\b|\bweak\b|\bbarely\b|\babsent\b")
-# Agarose separates fragments that differ by about 5 %; by less than 2 % in no gel that is run within hours.
-_AGAROSE_RESOLUTION = Decimal("0.02")
-_TWO_BANDS = compile_label(
-    r"\b(?:two|2|three|3)\b[^.;]{0,30}\bbands?\b|\bseparate\w*\b|\bresolved?\b|\bdistinct\b|\bdoublet\b|\bupper\b[^.;]{0,40}\blower\b"
-)
-_HETERODUPLEX = compile_label(r"\bhetero-?duplex\w*\b")
 # Capacity of balances in g, above the largest models on sale.
 _BALANCES = {"microbalance": 60, "semi-micro": 320, "analytical": 520}
 # A part of a cell's own volume in pL, below the smallest of the kind: HEK293T and HeLa have 1.5 to 3, yeast 0.03, E. coli 0.0006.
@@ -187,8 +181,6 @@ def check_detection(transition: Transition) -> Findings:
             yield from _check_threshold_cycles(transition, seen.path, found)
         if action in words.GELS:
             yield from _check_stain(transition, seen.path, seen.full_text[:1500])
-        if action == "AgaroseGelElectrophoresis":
-            yield from _check_resolution(seen.path, seen.full_text[:1500], found)
 
 
 _RANGE = re.compile(
@@ -272,26 +264,6 @@ def _check_stain(transition: Transition, subject: str, text: str) -> Findings:
         shown = units.format_value(mass / 1000, "mass")
         message = f"{shown} of {samples[0].name} were loaded, less than {stain} can show"
         yield from require("L17", mass >= limit, subject, f"at least {limit} ng", shown, message)
-
-
-def _check_resolution(subject: str, text: str, found: list[Claim]) -> Findings:
-    sizes = sorted({claim.value for claim in found if claim.dimension == "base_pairs" and claim.value > 0})
-    if (
-        len(sizes) == 2
-        and _TWO_BANDS.search(text)
-        and not _HETERODUPLEX.search(text)
-        and not re.search(r"\bnot\b|\bone band\b|\bsingle band\b", text)
-    ):
-        difference = (sizes[1] - sizes[0]) / sizes[1]
-        message = f"bands of {sizes[0]:f} and {sizes[1]:f} bp are reported as separate, which agarose cannot separate"
-        yield from require(
-            "L17",
-            difference >= _AGAROSE_RESOLUTION,
-            subject,
-            "bands that differ by 2 % or more",
-            f"{difference * 100:.1f} %",
-            message,
-        )
 
 
 def check_packing(transition: Transition) -> Findings:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from simulation.checker.findings import Findings, compare
-from simulation.checker.reading import claims, flows, units
+from simulation.checker.reading import claims, units
 from simulation.checker.reading.claims import Claim
-from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.relations.arithmetic import compare_computed, compile_label, find_term
 
@@ -32,12 +31,6 @@ _PARENT = compile_label(
     r"\bsinglets?\b|\b(?:live |viable |gated )?single(?:s|t cells| cells)?\b|\bgated cells\b|\bgate\b|\blive singles\b"
 )
 _CELLS = compile_label(r"\bcells?\b")
-_PARTICLES = compile_label(
-    r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bvir(?:us|ions?|al)\b|\btu\b|\bvg\b|\btransducing\b|\bbacteri\w+\b"
-)
-_PER_CELL = compile_label(
-    r"\bmoi\b|\bmultiplicity\b|\b(?:per|for each|for every|to each|on each|a) (?:\w+ )?cell\b|\bratio\b.*\bcells?\b|\b(?:minicell|particle)s?\s?(?:/|:|to|per) ?cells?\b"
-)
 _COLONIES = compile_label(r"\bcolon(?:y|ies)\w*|\bcounted\b|\bcfu\b(?!\s?(?:/|per))")
 _UNDILUTED = compile_label(
     r"\bundiluted\b|\boriginal\b|\bstock\b|\bneat\b|\binoculum\b|\bsuspension\b|\bculture\b|\bcfu\s?(?:/|per)|\bviable count\b|\btiter\b|\btitre\b"
@@ -79,7 +72,6 @@ def check_tallies(transition: Transition) -> Findings:
         found = claims.list_claims(transition, [view])
         yield from _check_viability(view.name, found)
         yield from _check_categories(transition, view.name, found)
-        yield from _check_multiplicity(transition, view, found)
 
 
 _OF_COUNT = re.compile(
@@ -323,39 +315,3 @@ def _find_density(gathered: list[Claim]) -> Claim | None:
         if (c.dimension == "number_density" or (c.dimension == "" and c.matches(_PER_PLATE))) and c.matches(_UNDILUTED)
     ]
     return find_term(found, _UNDILUTED, ("", "number_density"))
-
-
-def _find_moved_particles(transition: Transition, view: MaterialView) -> Claim | None:
-    """Return the particles that a transfer added to the cells of a vessel: titer times volume, or None."""
-    source = flows.find_source(transition) if transition.family == "move" else None
-    volume, before = transition.parameters.find_moved_volume(), transition.find_input(view)
-    if source is None or volume is None or before is None or before is source:
-        return None
-    densities = [amount for amount in source.concentrations.values() if amount.dimension == "number_density"]
-    if len(densities) != 1 or not set(source.all_words) & _PARTICLE_WORDS:
-        return None
-    number = densities[0].value * volume.value / 1000
-    return Claim("particles", number, "", number * densities[0].step / densities[0].value, f"{number:.3g} particles")
-
-
-_PARTICLE_WORDS = frozenset(
-    {"minicell", "phage", "virus", "lentivirus", "aav", "particle", "tu", "vg", "viral", "titer", "titre", "lv", "moi"}
-)
-
-
-def _check_multiplicity(transition: Transition, view: MaterialView, found: list[Claim]) -> Findings:
-    """Yield an error unless the particles for each cell follow from the particles and the cells of a vessel."""
-    stated = find_term([c for c in found if c.value > 0], _PER_CELL, _COUNTS)
-    plain = [c for c in found if not c.matches(_PER_CELL) and c.dimension in _COUNTS]
-    particles = find_term(plain, _PARTICLES, _COUNTS) or _find_moved_particles(transition, view)
-    cells = find_term([c for c in plain if not c.matches(_PARTICLES)], _CELLS, _COUNTS)
-    if cells is None and (before := transition.find_input(view)) is not None:
-        earlier = [
-            c
-            for c in claims.list_claims(transition, [before])
-            if not c.matches(_PARTICLES) and not c.matches(_PER_CELL)
-        ]
-        cells = find_term(earlier, _CELLS, _COUNTS)
-    if stated and particles and cells and cells.value > 0 and particles.value > 0:
-        text = f"{particles.text} on {cells.text} are, for each cell,"
-        yield from compare_computed("L20", view.name, particles.value / cells.value, (particles, cells), stated, text)

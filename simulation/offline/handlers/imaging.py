@@ -30,6 +30,8 @@ _STATE_WORDS = ("look like", "appearance", "phase")  # words of a question about
 _COMPOUNDS = ("compound", "second_compound")  # in the order in which they are added
 _NOISE = "0.05"  # relative standard deviation of a count if the experiment declares none
 _COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
+_FIELD_VOLUME = Decimal("0.5")  # µL in one image of an automated counter's chamber
+_DEAD = "dead {}"
 # Variance of a count; below it a normal approximation of the binomial is poor, so events are drawn one by one.
 _FEW = 25
 
@@ -135,7 +137,7 @@ def run_cytometry(context: ActionContext) -> None:
             context.record_run(vessel)
 
 
-@handles("count_cells", "True density with the counter's noise; the samples are used up.")
+@handles("count_cells", "True density and viability with the counter's noise; the samples are used up.")
 def count_cells(context: ActionContext) -> None:
     if context.get_number("minimum_diameter") >= context.get_number("maximum_diameter"):
         raise RefusalError("empty range: minimum_diameter is not below maximum_diameter")
@@ -146,9 +148,16 @@ def count_cells(context: ActionContext) -> None:
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
         if vessel.get_volume() < _COUNTED_VOLUME:
             raise RefusalError(describe_shortage(_COUNTED_VOLUME, vessel.get_volume(), vessel))
-        heading = f"{context.describe_run(vessel)}, sample volume {format_volume(vessel.get_volume())}"
+        heading = f"{context.describe_run(vessel)}, {format_volume(_COUNTED_VOLUME)} a reading"
+        stained = context.values["viability_stain"] != "none"
         for label, names in counted.items():
-            _record_density(context, vessel, heading, label, names, vessel.contents)
+            dead = [name for name in map(_DEAD.format, names) if vessel.contents.get_amount(name) != 0]
+            # Without a stain, a counter does not tell dead cells from living ones.
+            if not stained and label.startswith(_DEAD.format("")):
+                continue
+            _record_density(context, vessel, heading, label, names if stained else names + dead, vessel.contents)
+            if stained and dead:
+                _record_viability(context, vessel, heading, names, dead)
         # A cell counter takes the whole tube; the remaining volume is not returned.
         vessel.used_up = True
 
@@ -256,6 +265,23 @@ def _record_density(
     ]
     value = ", ".join(quantities.format_concentration(label, reading, "count") for reading in rounded)
     context.record_observation(description, "quantitative", value)
+
+
+def _record_viability(
+    context: ActionContext, vessel: Vessel, heading: str, names: Sequence[str], dead: Sequence[str]
+) -> None:
+    """Record the share of cells that exclude the stain, of those in the images of each reading, unless it is unknown."""
+    live, stained = (sum_known(map(vessel.contents.compute_concentration, part)) for part in (names, dead))
+    if not live or stained is None:
+        return
+    imaged = context.get_number("fields") * _FIELD_VOLUME / context.get_number("stain_dilution") / 1000
+    number, share = max(1, int((live + stained) * imaged)), float(live / (live + stained))
+    rng = context.create_rng(vessel, "viability")
+    shares = [
+        100 * _draw_binomial(rng, number, share) / Decimal(number)
+        for _ in range(context.get_whole_number("replicates"))
+    ]
+    context.record_observation(f"{heading}: viability", "quantitative", ", ".join(f"{part:.1f} %" for part in shares))
 
 
 def _record_fraction(context: ActionContext, vessel: Vessel, loaded: Contents, fraction: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""python manage.py prompts list | show NAME [FILE] | import DIR [--name NAME] | diff A B"""
+"""python manage.py prompts list | show NAME [FILE] | import DIR [--name NAME] | diff A B | render ROLE --experiment SLUG --step N"""
 
 from difflib import unified_diff
 from pathlib import Path
@@ -6,22 +6,23 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from simulation.casts import prompt_store
+from simulation.casts import prompt_previews, prompt_store
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
 from simulation.llm.prompt_sets import ALL_FILES, PromptTexts
 from simulation.management.command_options import tolerate_closed_pipe
-from simulation.models import PromptSet
+from simulation.models import Experiment, PromptSet
+from simulation.runs import benches
 from wetbench_site.safe_output import SafeCommand
 
 _SET_HELP = "a set: NAME for its newest version, or NAME@HASH with 6 or more digits of the hash"
 
 
 class Command(SafeCommand):
-    help = "List prompt sets, show one, import a folder as a new one, or compare two."
+    help = "List prompt sets, show one, import a folder as a new one, compare two, or print a filled prompt with its tokens."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        actions = parser.add_subparsers(dest="do", required=True, metavar="list|show|import|diff")
+        actions = parser.add_subparsers(dest="do", required=True, metavar="list|show|import|diff|render")
         actions.add_parser("list", help="every version of every set")
         show = actions.add_parser("show", help="one set, or one of its files exactly as stored")
         show.add_argument("name", help=_SET_HELP)
@@ -33,6 +34,19 @@ class Command(SafeCommand):
         diff = actions.add_parser("diff", help="differences between two sets, file by file")
         diff.add_argument("one", metavar="A", help=_SET_HELP + "; or a folder, written with a slash")
         diff.add_argument("other", metavar="B", help="the same")
+        render = actions.add_parser(
+            "render", help="the prompt of a role at a step of a reference protocol, with its tokens"
+        )
+        render.add_argument("role", metavar="ROLE", help=", ".join(prompt_previews.ROLES))
+        render.add_argument("--experiment", required=True, metavar="SLUG")
+        render.add_argument(
+            "--step", required=True, type=int, metavar="N", help="step of the reference protocol, from 1"
+        )
+        render.add_argument("--seed", type=int, default=1, help="seed of the offline simulation of the steps before")
+        scaffolds = prompt_previews.SCAFFOLDS
+        render.add_argument("--scaffold", choices=scaffolds, default=scaffolds[0], help="of the agent")
+        render.add_argument("--prompts", default="", metavar="NAME", help=_SET_HELP)
+        render.add_argument("--counts", action="store_true", help="print only the table of tokens")
 
     def handle(self, *args: Any, **options: Any) -> None:
         named = {
@@ -40,6 +54,7 @@ class Command(SafeCommand):
             "show": self._show_set,
             "import": self._import_set,
             "diff": self._compare_sets,
+            "render": self._render_prompt,
         }
         try:
             with tolerate_closed_pipe(self.stdout):
@@ -94,6 +109,43 @@ class Command(SafeCommand):
             sides = (first.files.get(file, "").splitlines(), second.files.get(file, "").splitlines())
             lines += unified_diff(*sides, f"{options['one']} {file}", f"{options['other']} {file}", lineterm="")
         self.stdout.write("\n".join(lines) if lines else "The sets are identical.")
+
+    def _render_prompt(self, options: dict[str, Any]) -> None:
+        is_rating = options["role"] == prompt_previews.RATER
+        get_set = prompt_store.get_rating_set if is_rating else prompt_store.get_simulation_set
+        row = get_set(options["prompts"] or (prompt_store.BUILT_IN_RATING if is_rating else prompt_store.BUILT_IN))
+        request = prompt_previews.PreviewRequest(
+            options["role"],
+            benches.get_specification(_get_experiment(options["experiment"])),
+            benches.get_current_catalogue(),
+            prompt_store.load_texts(row.sha256),
+            options["step"],
+            options["seed"],
+            options["scaffold"],
+        )
+        parts = list(prompt_previews.split_prompt(prompt_previews.build_preview(request)))
+        if not options["counts"]:
+            for part in parts:
+                self.stdout.write(f"===== {part.name} ({part.kind})\n{part.text.strip()}\n\n")
+        self.stdout.write(f"{options['role']}, step {options['step']} of {options['experiment']}, {row}")
+        self.stdout.write(f"{'tokens':>7}  {'kind':7}  part")
+        for part in parts:
+            self.stdout.write(f"{part.tokens:7d}  {part.kind:7}  {part.name}")
+        for kind in (prompt_previews.STATIC, prompt_previews.DYNAMIC):
+            self.stdout.write(f"{sum(part.tokens for part in parts if part.kind == kind):7d}  {kind:7}  all parts")
+        self.stdout.write(
+            f"Tokens are estimated: UTF-8 bytes divided by {prompt_previews.BYTES_PER_TOKEN}, rounded up. Every provider counts with a tokenizer of its own."
+        )
+
+
+def _get_experiment(slug: str) -> Experiment:
+    experiment = Experiment.objects.filter(slug=slug).first()
+    if experiment is None:
+        slugs = Experiment.objects.order_by("slug").values_list("slug", flat=True)
+        raise LabError(
+            f"There is no experiment {slug!r}; allowed: {', '.join(slugs) or 'none, run manage.py load_lab first'}"
+        )
+    return experiment
 
 
 def _load_texts(name_or_folder: str) -> PromptTexts:

@@ -1,16 +1,19 @@
 """Stored prompt sets and the command `prompts`."""
 
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulation.casts import prompt_store
+from simulation.casts import prompt_previews, prompt_store
 from simulation.lab.errors import LabError
 from simulation.llm.prompt_sets import load_built_in
-from simulation.models import PromptSet
+from simulation.models import Experiment, PromptSet
+from simulation.runs import benches
 
 pytestmark = [pytest.mark.django_db, pytest.mark.both_databases]
 
@@ -179,3 +182,85 @@ def test_prompts_command_stops_quietly_when_its_output_pipe_is_closed(monkeypatc
         run_prompts("list")
         run_prompts("show", "wetbench")
         monkeypatch.undo()
+
+
+# Rendering
+
+
+def render(capsys: pytest.CaptureFixture[str], role: str, step: int = 3, *more: object) -> str:
+    run_prompts("render", role, "--experiment", "caffeine-hplc-analysis", "--step", step, *more)
+    return capsys.readouterr().out
+
+
+def read_counts(output: str) -> dict[str, int]:
+    """Return the tokens of each part, and of all static and dynamic ones."""
+    rows = re.findall(r"^ *(\d+)  (static|dynamic) +(.+)$", output, re.MULTILINE)
+    return {(part if part != "all parts" else f"all {kind}"): int(count) for count, kind, part in rows}
+
+
+@pytest.mark.parametrize("role", prompt_previews.ROLES)
+def test_render_prints_the_filled_prompt_of_every_role_with_the_tokens_of_each_part(
+    role: str, caffeine: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = render(capsys, role)
+    assert f"{role}, step 3 of caffeine-hplc-analysis, " in output
+    assert "Tokens are estimated: UTF-8 bytes divided by 4" in output
+    counts = read_counts(output)
+    static, dynamic = counts.pop("all static"), counts.pop("all dynamic")
+    assert static > 0 and dynamic > 0 and static + dynamic == sum(counts.values())
+    # No placeholder of the set is left, and the system prompt is printed as it is sent.
+    assert not re.search(r"\{(actions|goal|history|materials|observations|action|item|rows|interpretation)\}", output)
+    system = re.search(r"===== system prompt \(static\)\n(.*?)\n\n=====", output, re.DOTALL)
+    assert (system is None) == (role == prompt_previews.CLASSIFIER)
+    if system:
+        # A quarter of its bytes, rounded up.
+        assert counts["system prompt"] == -(-len(system[1].encode()) // 4)
+
+
+def test_rendered_prompts_show_the_step_that_was_asked_for(
+    caffeine: Experiment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = render(capsys, "agent", 3)
+    history = agent.split("===== message: what later prompts repeat")[1].split("===== message: what changes")[0]
+    assert re.findall(r"^(\d+)\. \w+ at ", history, re.MULTILINE) == ["1", "2"]
+    assert "THOUGHT" not in agent.split("===== message")[-1]
+    assert "THOUGHT:" in render(capsys, "agent", 3, "--scaffold", "react").split("===== message")[-1]
+    judged = render(capsys, "evidence-classifier", 2)
+    assert '"step": 2' in judged and '"step": 3' not in judged
+    assert "SECRET" in render(capsys, "twin-subtle") and "SECRET" not in render(capsys, "transition-model")
+    # Raters see letters and no barcodes.
+    assert "MAT-" not in render(capsys, "model-rater")
+
+
+def test_render_with_counts_prints_the_table_alone(caffeine: Experiment, capsys: pytest.CaptureFixture[str]) -> None:
+    output = render(capsys, "agent", 3, "--counts")
+    assert "=====" not in output and len(output.splitlines()) < 12 and read_counts(output)["all static"] > 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("judge", "--experiment", "caffeine-hplc-analysis", "--step", "1"), "There is no role 'judge'; allowed: agent, "),
+        (("agent", "--experiment", "tea", "--step", "1"), "There is no experiment 'tea'; allowed: acidifying-microbes, "),
+        (("agent", "--experiment", "caffeine-hplc-analysis", "--step", "0"), "Step 0 is not in the reference protocol"),
+        (("agent", "--experiment", "caffeine-hplc-analysis", "--step", "999"), "allowed: 1 to "),
+        (("agent", "--experiment", "caffeine-hplc-analysis", "--step", "1", "--prompts", "none"), "no prompt set 'none'"),
+    ],
+)  # fmt: skip
+def test_render_refuses_what_there_is_not_and_lists_what_is_allowed(
+    caffeine: Experiment, arguments: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(CommandError, match=re.escape(message)) as refused:
+        run_prompts("render", *arguments)
+    assert refused.value.returncode == 2
+
+
+def test_rendered_agent_prompt_is_that_of_an_episode_at_the_same_step(caffeine: Experiment) -> None:
+    catalogue = benches.get_current_catalogue()
+    spec = benches.get_specification(caffeine)
+    texts = prompt_store.load_texts(prompt_store.get_prompt_set().sha256)
+    request = prompt_previews.PreviewRequest("agent", spec, catalogue, texts, step=2)
+    earlier, later = (prompt_previews.build_preview(replace(request, step=step)) for step in (2, 3))
+    assert earlier.system == later.system and earlier.schema == later.schema
+    [stable, *_] = [part for part in prompt_previews.split_prompt(earlier) if "repeat" in part.name]
+    assert later.messages[0].text.startswith(stable.text) and stable.kind == prompt_previews.STATIC

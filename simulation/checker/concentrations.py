@@ -1,13 +1,12 @@
-"""L03 and L04: moving and mixing neither creates nor destroys a substance."""
+"""L04: moving and mixing neither creates nor destroys a substance, and no output is stronger than the strongest input."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
-from simulation.checker import chemistry, weights
+from simulation.checker import chemistry
 from simulation.checker.findings import Findings, compare, undecided_finding
-from simulation.checker.reading import flows, properties, units, words
-from simulation.checker.reading.flows import DilutionSeries, FilledOutput
+from simulation.checker.reading import flows, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
@@ -17,19 +16,16 @@ from simulation.lab import quantities
 ZERO = Decimal(0)
 _TOLERANCE = Decimal("0.05")  # share of a concentration: error of pipetting
 _MEASURED_TOLERANCE = Decimal("0.2")  # a measurement may replace a nominal concentration by the measured one
-_WASH_TOLERANCE = Decimal("0.2")  # some of the old medium may remain on the cells
 _TOTAL_TOLERANCE = Decimal("0.06")  # share of a total amount
 _EVAPORATION_TOLERANCE = Decimal("0.15")
 _EVAPORATION_GAIN = Decimal("0.3")  # share by which evaporation during a reaction may concentrate a reagent
-# Words in the name of the parameter that gives the medium after a wash.
-_REPLACEMENT = word_set("replacement fresh")
 # Components that may react when mixed: precipitants, acids, bases, oxidisers.
 _REACTIVE = word_set(
     "silver agno3 chloride barium lead acid hcl hydrochloric nitric hno3 sulfuric naoh koh hydroxide base ammonia "
     "peroxide iodine permanganate thiosulfate bicarbonate carbonate dithiothreitol dtt tcep"
 )
 # Components that a material may contain without mentioning them: cells contain DNA and protein.
-_UNMENTIONED = word_set("cell dna rna protein nucleic acid plasmid particle")
+UNMENTIONED = word_set("cell dna rna protein nucleic acid plasmid particle")
 # Ready-made reagents that cells may also produce during a step.
 _PRODUCED_BY_CELLS = word_set("gfp mcherry lentivirus aav hek293t hek293 cho hela antibody")
 
@@ -74,7 +70,7 @@ def _check_eluted(transition: Transition) -> Findings:
                 yield from compare("L04", after.name, loaded, total, "", text, above=loaded * _TOTAL_TOLERANCE)
 
 
-def _find_concentration(view: MaterialView, component: str, dimension: str) -> Decimal | None:
+def find_concentration(view: MaterialView, component: str, dimension: str) -> Decimal | None:
     """Return the concentration of a component in base units: zero if the material cannot have it, None if unknown."""
     component_words = set(component.split())
     amount = view.concentrations.get(component)
@@ -102,11 +98,17 @@ def _find_concentration(view: MaterialView, component: str, dimension: str) -> D
         # A component that its text does not mention is absent if the composition is listed or the substance is
         # ready-made.
         lists_composition = (
-            bool(view.concentrations) and not view.has_named_concentration and not component_words & _UNMENTIONED
+            bool(view.concentrations) and not view.has_named_concentration and not component_words & UNMENTIONED
         )
         if lists_composition or component_words <= words.REAGENTS - _PRODUCED_BY_CELLS:
             return ZERO
     # "10 mM in DMSO" is DMSO for the most part.
+    if (
+        dimension == "ratio"
+        and component
+        and words.content_words(view.name) - {"pure", "absolute", "neat"} == component_words
+    ):
+        return Decimal(100)
     if dimension == "ratio" and re.search(rf"\bin (?:pure |dry |neat )?{re.escape(component)}\b", _join_texts(view)):
         return Decimal(100)
     is_pure = words.SOLVENTS & set(view.name_words) and not view.concentrations
@@ -139,7 +141,7 @@ def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Dec
     return None if has_other_source or dimension != "molar_concentration" else total
 
 
-def _can_persist(component: str, others: Iterable[MaterialView]) -> bool:
+def can_persist(component: str, others: Iterable[MaterialView]) -> bool:
     """Return whether no other material can use up a component. If a reaction is conceivable, the answer is False."""
     return not set(component.split()) & _REACTIVE or all(
         view.is_empty_vessel
@@ -150,7 +152,7 @@ def _can_persist(component: str, others: Iterable[MaterialView]) -> bool:
     )
 
 
-def _may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
+def may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
     """Return whether no material mentions the component, and it is an ion or some material is reactive."""
     component_words = set(component.split()) - {"excess"}
     if not component_words or any(component_words & words.add_reagents(view.all_words) for view in views):
@@ -161,7 +163,7 @@ def _may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
 
 def _check_total(transition: Transition, component: str) -> Findings:
     """Compare a component's total amount (C V summed over all materials) before and after, if all amounts are known."""
-    if transition.family == words.COMBINE and _may_be_product(component, transition.inputs):
+    if transition.family == words.COMBINE and may_be_product(component, transition.inputs):
         return
     outputs = transition.usable_outputs
     dimension = next(view.concentrations[component].dimension for view in outputs if component in view.concentrations)
@@ -184,14 +186,14 @@ def _check_total(transition: Transition, component: str) -> Findings:
     # A loss is an error only if every wet input has an output: a discarded source takes its amount with it.
     wet_inputs = [view for view in transition.limited_inputs if view.liquid_volume and not view.is_empty_vessel]
     is_conserved = (
-        _can_persist(component, transition.inputs)
+        can_persist(component, transition.inputs)
         and (is_evaporation or transition.family in (words.MOVE, words.ADD, words.COMBINE))
         and all(transition.find_output(view) is not None for view in wet_inputs)
     )
     allowed = max(total_in, total_out) * (_EVAPORATION_TOLERANCE if is_evaporation else _TOTAL_TOLERANCE)
     change = f"multiplied by {quantities.format_number(total_out / total_in)}" if total_in else "created"
     text = f"the amount of {component or 'the component'} was {change} in this step"
-    subject, below = _describe_component(component), allowed if is_conserved else None
+    subject, below = describe_component(component), allowed if is_conserved else None
     yield from compare("L04", subject, total_in, total_out, "", text, allowed, below, limit="")
 
 
@@ -199,7 +201,7 @@ def _compute_total(views: Iterable[MaterialView], component: str, dimension: str
     """Return the sum of concentration times volume, in a unit used only in this check, or None if one is unknown."""
     total = ZERO
     for view in views:
-        concentration = _find_concentration(view, component, dimension)
+        concentration = find_concentration(view, component, dimension)
         if concentration == 0:
             continue
         if concentration is None or view.is_unlimited or view.liquid_volume is None:
@@ -223,14 +225,14 @@ def _check_maximum(transition: Transition, component: str) -> Findings:
         is_attached = transition.family == words.TAKE and got is not None and got.dimension == "number_density"
         if got is None or is_attached or got.dimension == "ratio":
             continue
-        known = [_find_concentration(view, component, got.dimension) for view in transition.inputs]
+        known = [find_concentration(view, component, got.dimension) for view in transition.inputs]
         concentrations = [amount for amount in known if amount is not None]
         if not known or len(concentrations) < len(known):
             continue
         highest = max(concentrations)
-        allowed = highest * (_EVAPORATION_GAIN if may_grow else _TOLERANCE) + _rounding_margin(got)
+        allowed = highest * (_EVAPORATION_GAIN if may_grow else _TOLERANCE) + rounding_margin(got)
         shown = units.format_value(highest, got.dimension)
-        text = f"{_describe_amount(component, output, got)}; no input has more than {shown}"
+        text = f"{describe_amount(component, output, got)}; no input has more than {shown}"
         # If no input has the component, its origin is left to check L01.
         above = allowed if highest else None
         yield from compare("L04", output.name, highest, got.value, got.dimension, text, above, limit="at most")
@@ -248,9 +250,9 @@ def _check_unchanged_concentrations(transition: Transition, before: MaterialView
         if component == "cell" and transition.action in ("Centrifuge", "Storage", "FlashFreeze"):
             continue
         tolerance = _MEASURED_TOLERANCE if transition.family in words.MEASUREMENTS else _TOLERANCE
-        allowed = old.value * tolerance + _rounding_margin(new) + _rounding_margin(old)
+        allowed = old.value * tolerance + rounding_margin(new) + rounding_margin(old)
         had, has = (units.format_value(amount.value, amount.dimension) for amount in (old, new))
-        text = f"{_describe_component(component)} in {after.name} went from {had} to {has}; "
+        text = f"{describe_component(component)} in {after.name} went from {had} to {has}; "
         text += f"{transition.action} does not change concentrations"
         yield from compare("L04", after.name, old.value, new.value, old.dimension, text, allowed, allowed)
 
@@ -263,116 +265,18 @@ def iter_shared_concentrations(before: MaterialView, after: MaterialView) -> Ite
             yield component, amount_before, amount_after
 
 
-def _tolerance_margin(got: Amount, expected: Decimal) -> Decimal:
-    return abs(expected) * _TOLERANCE + _rounding_margin(got)
+def tolerance_margin(got: Amount, expected: Decimal) -> Decimal:
+    return abs(expected) * _TOLERANCE + rounding_margin(got)
 
 
-def _rounding_margin(amount: Amount) -> Decimal:
+def rounding_margin(amount: Amount) -> Decimal:
     # "1 mg/mL" may be rounded from 1.4; without a cap that would let every error pass.
     return min(amount.step, abs(amount.value) * _TOLERANCE)
 
 
-def _describe_component(component: str) -> str:
+def describe_component(component: str) -> str:
     return f"{component} concentration".strip()
 
 
-def _describe_amount(component: str, view: MaterialView, got: Amount) -> str:
-    return f"{_describe_component(component)} in {view.name} is {units.format_value(got.value, got.dimension)}"
-
-
-def check_dilutions(transition: Transition) -> Findings:
-    """L03: check C1 V1 = C2 V2 in every vessel with known parts, the medium after a wash, and dilution series."""
-    for fill in flows.trace_liquids(transition).fills:
-        for component, got in fill.output.concentrations.items():
-            yield from _check_mixture(fill, component, got)
-    if transition.action == "Wash":
-        yield from _check_wash(transition)
-    if transition.family == words.SERIAL and (series := flows.find_dilution_series(transition)):
-        yield from _check_series(transition, series)
-
-
-def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
-    sources = [part.source for part in fill.parts]
-    strengths = [source.concentrations.get(component) for source in sources]
-    # A text like "1X PBS" usually stays when diluting, so a part must be a concentrate (2X or more).
-    has_concentrate = any(a is not None and a.dimension == "fold" and a.value >= 2 for a in strengths)
-    # A ratio may be by volume or by mass; only if it says so does it follow from volumes.
-    is_ratio = got.dimension == "ratio" and not properties.SHARE.search(got.text)
-    is_excluded = is_ratio or (got.dimension == "fold" and not has_concentrate)
-    if is_excluded or _may_be_product(component, sources):
-        return
-    total_volume = fill.output.liquid_volume or fill.total_volume
-    known_amount, is_complete = ZERO, True
-    for source, volume in fill.parts:
-        if volume == 0:
-            amount = _find_dissolved_amount(source, component, got)
-        else:
-            concentration = _find_concentration(source, component, got.dimension)
-            amount = None if concentration is None or volume is None else concentration * volume
-        known_amount, is_complete = known_amount + (amount or ZERO), is_complete and amount is not None
-    # The known parts alone give a lower limit, which can be violated even if other parts are unknown.
-    if not total_volume or (not is_complete and known_amount == 0):
-        text = f"the inputs of its {_describe_component(component)} are not known"
-        yield undecided_finding("L03", fill.output.name, text)
-        return
-    expected = known_amount / total_volume
-    limit, allowed = "" if is_complete else "at least", _tolerance_margin(got, expected)
-    shown = f"{limit} {units.format_value(expected, got.dimension)}".strip()
-    text = f"{_describe_amount(component, fill.output, got)}; its parts give {shown}"
-    above, below = allowed if is_complete else None, allowed if _can_persist(component, sources) else None
-    yield from compare("L03", fill.output.name, expected, got.value, got.dimension, text, above, below, limit)
-
-
-def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) -> Decimal | None:
-    """Return what a solid or pellet (else zero) contributes, as concentration times µL, or None if unknown."""
-    if source.is_empty_vessel or source.phase not in (words.SOLID, words.PELLET):
-        return ZERO
-    cells = weights.find_counted_amounts(source).get("cell")
-    if component == "cell" and cells is not None and got.dimension == "number_density":
-        # Number density is in cells per mL, so cells per mL times µL.
-        return cells.value * 1000
-    if source.mass is None or got.dimension != "mass_concentration" or source.concentrations:
-        return None
-    return source.mass.value * 1000 if set(component.split()) <= words.add_reagents(source.all_words) else None
-
-
-def _check_wash(transition: Transition) -> Findings:
-    """Yield an error unless the medium after a wash is the replacement. A little of the old medium may remain."""
-    replacement = transition.parameters.find_material(_REPLACEMENT)
-    for before, after in transition.list_kept_pairs() if replacement is not None else ():
-        if replacement is None or transition.parameters.has_named(before):
-            continue
-        for component, expected, got in iter_shared_concentrations(replacement, after):
-            # Cells are what was washed, not part of the medium.
-            if component != "cell":
-                allowed = expected.value * _WASH_TOLERANCE + _rounding_margin(got)
-                shown = units.format_value(expected.value, got.dimension)
-                text = f"{_describe_amount(component, after, got)}; the replacement medium has {shown}"
-                yield from compare("L03", after.name, expected.value, got.value, got.dimension, text, allowed, allowed)
-
-
-def _check_series(transition: Transition, series: DilutionSeries) -> Findings:
-    """Yield an error unless the dilutions have the sample's concentration over the factor, its square and so on."""
-    dilutions = list(flows.iter_new_outputs(transition))
-    for component in sorted({name for view in dilutions for name in view.concentrations}):
-        # Sorted by concentration, because neither the order nor the names of the outputs reliably show their step.
-        amounts = [view.concentrations[component] for view in dilutions if component in view.concentrations]
-        amounts.sort(key=lambda amount: -amount.value)
-        start = _find_concentration(series.sample, component, amounts[0].dimension)
-        in_diluent = _find_concentration(series.diluent, component, amounts[0].dimension)
-        is_mentioned = set(component.split()) & words.add_reagents(series.diluent.all_words)
-        if in_diluent is None and not is_mentioned and not chemistry.find_ion(component):
-            in_diluent = ZERO
-        if not start or series.factor is None or in_diluent != 0:
-            text = f"factor or starting concentration of {_describe_component(component)} is not known"
-            yield undecided_finding("L03", transition.action, text)
-            continue
-        # A series may begin with the undiluted sample.
-        first = 0 if abs(amounts[0].value - start) <= _tolerance_margin(amounts[0], start) else 1
-        for number, got in enumerate(amounts, start=1):
-            expected = start / series.factor ** (first + number - 1)
-            found, shown = (units.format_value(value, got.dimension) for value in (got.value, expected))
-            text = f"{_describe_component(component)} in dilution {number} of the series is {found} instead of {shown}"
-            allowed = _tolerance_margin(got, expected)
-            subject = f"dilution {number}"
-            yield from compare("L03", subject, expected, got.value, got.dimension, text, allowed, allowed)
+def describe_amount(component: str, view: MaterialView, got: Amount) -> str:
+    return f"{describe_component(component)} in {view.name} is {units.format_value(got.value, got.dimension)}"

@@ -17,7 +17,6 @@ from simulation.checker.reading.words import word_set
 _WASH_AGENTS = words.SOLVENTS | word_set("wash washing elution eluent eluant replacement")
 # For these actions: the word in the name of the parameter that states the final volume of the sample.
 _FINAL_VOLUME_WORDS = {"Wash": "replacement", "AttemptDNAExtraction": "elution", "SolidPhaseExtraction": "elution"}
-_FILM = Decimal("0.06")  # share of the medium that stays on cells when it is replaced
 # Actions that keep a material at the temperature they set.
 _TEMPERED_ACTIONS = word_set("Incubate CellCultureIncubate Wait")
 # Room temperature in °C: a material has cooled down or warmed up since the action.
@@ -119,16 +118,8 @@ def _check_volumes(transition: Transition) -> Findings:
             allowed = set_volumes[0] * volumes.PIPETTING + volumes.rounding_slack(after)
             # A membrane or sorbent keeps some of what elutes.
             below = allowed + (set_volumes[0] / 10 + 5 if volume_word == "elution" else 0)
-            above = allowed + (_find_film(transition, before) if volume_word == "replacement" else 0)
+            above = allowed + (volumes.find_film(transition, before) if volume_word == "replacement" else 0)
             yield from _compare_setting(after.name, set_volumes[0], after.volume.value, "volume", above, below)
-
-
-def _find_film(transition: Transition, washed: MaterialView) -> Decimal:
-    """Return the largest volume in µL that a wash leaves behind: a film, or what the wash volume does not replace."""
-    volumes_of_wash = [a.value for leaf, a in transition.parameters.list_amounts("volume") if "wash" in leaf.word_set]
-    before = washed.liquid_volume or Decimal(0)
-    kept = before - volumes_of_wash[0] if len(volumes_of_wash) == 1 else Decimal(0)
-    return max(before * _FILM, kept)
 
 
 def _check_temperatures(transition: Transition) -> Findings:

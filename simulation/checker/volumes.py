@@ -14,6 +14,7 @@ ZERO = Decimal(0)
 PIPETTING = Decimal("0.05")  # share of the moved volume: error of a pipette
 _HANDLING = Decimal("0.02")  # share of the volume in the vessel: film on the wall, evaporation
 _GAIN = Decimal("0.01")  # share of the volume before: rounding, not an addition
+_FILM = Decimal("0.06")  # share of the medium that stays on cells when it is replaced
 _DROPLET = Decimal("0.5")  # µL; for volumes so small that a relative tolerance is too strict
 _PORTION_LEFT = 5  # µL that a pipette leaves behind in a vessel
 _MAX_READINGS = 6  # more readings of one sample are implausible
@@ -308,3 +309,11 @@ def _total_rounding_slack(views: Iterable[MaterialView]) -> Decimal:
 
 def format_volume(volume: Decimal) -> str:
     return units.format_value(volume, "volume")
+
+
+def find_film(transition: Transition, washed: MaterialView) -> Decimal:
+    """Return the largest volume in µL that a wash leaves behind: a film, or what the wash volume does not replace."""
+    volumes_of_wash = [a.value for leaf, a in transition.parameters.list_amounts("volume") if "wash" in leaf.word_set]
+    before = washed.liquid_volume or Decimal(0)
+    kept = before - volumes_of_wash[0] if len(volumes_of_wash) == 1 else Decimal(0)
+    return max(before * _FILM, kept)

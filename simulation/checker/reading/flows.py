@@ -1,14 +1,21 @@
 """Trace liquids: what was put into each output and what was taken from each input, where this is clear."""
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
 
-from simulation.checker.reading import words
+from simulation.checker.reading import units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import SOLVENT, SOURCE, TARGET, TOTAL, Transition
 
 ZERO = Decimal(0)
+_PLATES = words.word_set("plate wells strip rack dishe coverslip microplate")
+_VESSEL_NAMES = words.word_set("well tube vial dish dishe coverslip flask plate replicate")
+_COUNTED_VESSELS = _VESSEL_NAMES | words.word_set("used filled number of count n total in use")
+_NUMBER_OF_VESSELS = re.compile(
+    r"(?<![\w.-])([0-9]{1,3}) (?:wells|tubes|vials|dishes|coverslips|flasks)\b|\b(?:wells|tubes|vials|dishes|flasks)\s?[x×] ?([0-9]{1,3})\b"
+)
 
 
 class Portion(NamedTuple):
@@ -170,8 +177,23 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
     total = volume_each * len(filled_outputs) if volume_each is not None and filled_outputs else None
     if total is not None and len(filled_outputs) == 1 and filled_outputs[0].volume is None:
         # Simulators describe a filled plate as one material without a volume: the volume goes into each of its wells.
-        total *= transition.parameters.count_wells() or 1
+        wells = transition.parameters.count_wells() or count_vessels(filled_outputs[0])
+        is_plate = _PLATES & filled_outputs[0].all_words and not any(map(words.is_well, filled_outputs[0].all_words))
+        total = total * wells if wells else None if is_plate else total
     return LiquidFlow(tuple(fills), (Withdrawal(source, total, remainder, moved_volume is not None),))
+
+
+def count_vessels(view: MaterialView) -> int | None:
+    """Return how many wells or vessels a material stands for, or None if it does not say so."""
+    counts = set()
+    for leaf in view.leaves:
+        if leaf.word_set <= _COUNTED_VESSELS and leaf.word_set & _VESSEL_NAMES and not leaf.unit:
+            number = units.split_number(leaf.value)
+            if number and not number[2].strip() and number[0] == int(number[0]) and 0 < number[0] <= 384:
+                counts.add(int(number[0]))
+    # "24-well plate" is the format of a plate, "12 wells" or "x 12" the number of wells in use.
+    counts |= {int(number) for match in _NUMBER_OF_VESSELS.findall(view.name[:200]) for number in match if number}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def _find_lost_volume(

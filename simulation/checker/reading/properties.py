@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from simulation.checker import chemistry
-from simulation.checker.reading import units, words
+from simulation.checker.reading import names, units, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
@@ -19,6 +19,8 @@ _OTHER_AMOUNT_WORDS = word_set(
     "initial added injected injection transferred moved original before previous starting start input wash elution drop "
     "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
 )
+# "chip_size_mm" is in millimetres.
+_LENGTH_WORDS = word_set("size length diameter thickness pore path depth height width wavelength grain")
 # Words of a key that describe what a material was made of, or a yield.
 _HISTORY_WORDS = word_set("made from provenance previous recovery yield carryover loss left purity dilution factor")
 _NOT_THIS_VOLUME = word_set(
@@ -54,9 +56,13 @@ CONTENTS = word_set("content composition comp component ingredient solute recipe
 SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol[.-]?\s?%", re.IGNORECASE)
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
-_VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
+VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
 # "50X TAE" is a strength, "40x objective" is not.
 _STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
+_STRENGTH_ALONE = re.compile(
+    r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×](?:\s?(?:stock|concentrate|concentrated|working))?()"
+)
+_STRENGTH_WORDS = word_set("strength concentration conc concentrate stock")
 _NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic setting")
 # Keys under which simulators write "adherent".
 _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
@@ -201,32 +207,6 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
 _CONTENT_TEXT = re.compile(
     r"(?<![\w-])([A-Za-z][\w+-]{2,25})\s(?:at )?([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|ng/mL|µg/mL|ug/mL|mg/mL|mg/L|g/L|ng/µL|ng/uL)(?![\w/])"
 )
-# "CNQX, 10 mM in DMSO", "KCl 500 mM in Tyrode", "100 µM glutamate in HBSS": the only concentration in a name.
-_NAME_CONCENTRATION = re.compile(
-    r"(?<![\w.-])([0-9]{1,6}(?:\.[0-9]{1,4})?)\s?(nM|µM|uM|mM|M|ng/mL|µg/mL|ug/mL|mg/mL|mg/L|g/L|ng/µL|ng/uL)(?![\w/])"
-)
-_NAME_END = re.compile(r"\bin\b|[,(/]|\beach\b|\b(?:stock|solution|standard|buffer)\b", re.IGNORECASE)
-
-
-def add_name_concentration(view: MaterialView) -> MaterialView:
-    """Return a material with the concentration that only its name states, if its properties state none."""
-    matches = list(_NAME_CONCENTRATION.finditer(units.normalise_text(view.name)))
-    # A powder may be named after the solution that it is weighed for.
-    if view.concentrations or len(matches) != 1 or view.is_unlimited or view.volume is None or view.mass is not None:
-        return view
-    match = matches[0]
-    start, after = view.name[: match.start()].rstrip(), view.name[match.end() :].strip()
-    before, following = start.strip(" ,("), _NAME_END.split(after)[0]
-    # "ACSF, Mg-free, 10 µM glycine": behind a comma or "with" the name follows the number.
-    is_behind = start.endswith((",", "+", "with", "mit", "con")) and chemistry.list_substances(
-        words.tokenize(following)
-    )
-    named = following if not before or is_behind else before
-    component = name_component(word for word in words.content_words(named) if word not in NOT_COMPONENT_WORDS)
-    amount = units.parse_amount(f"{match[1]} {match[2]}", "", units.CONCENTRATIONS)
-    if amount is None or not component or len(component.split()) > 2:
-        return view
-    return replace(view, concentrations={component: amount}, has_named_concentration=True)
 
 
 def is_temperature(leaf: Leaf) -> bool:
@@ -243,13 +223,15 @@ def find_component(leaf: Leaf) -> str | None:
     The name is "" if the leaf does not name the component.
     """
     key_words = leaf.word_set
-    if key_words & (_OTHER_AMOUNT_WORDS | _HISTORY_WORDS | {"stock", "range", "limit"}):
+    if key_words & (_OTHER_AMOUNT_WORDS | _HISTORY_WORDS | _LENGTH_WORDS | {"stock", "range", "limit"}):
         return None
     is_named = bool(key_words & words.CONCENTRATION)
     amount = leaf.parse_amount(*units.CONCENTRATIONS)
     if amount is None:
         match = _match_strength(leaf)
-        return None if match is None else " ".join(sorted(set(words.tokenize(match[2])))) or None
+        if match is None:
+            return None
+        return " ".join(sorted(set(words.tokenize(match[2])))) if match[2] else ""
     # A percentage may be purity or confluence; it is a concentration only if the key says so.
     has_share = SHARE.search(leaf.value_text) and not key_words & words.CAPACITY
     if not is_named and (
@@ -275,7 +257,10 @@ def name_component(component_words: Iterable[str]) -> str:
 
 def _match_strength(leaf: Leaf) -> re.Match[str] | None:
     """Return the match of a strength like "50X TAE", that is 50 times the working solution, or None."""
-    return None if leaf.word_set & _NOT_STRENGTH else _STRENGTH.fullmatch(leaf.value_text.strip())
+    if leaf.word_set & _NOT_STRENGTH:
+        return None
+    is_strength = leaf.word_set & _STRENGTH_WORDS and _STRENGTH_ALONE.fullmatch(leaf.value_text.strip())
+    return is_strength or _STRENGTH.fullmatch(leaf.value_text.strip())
 
 
 def _is_volume(leaf: Leaf) -> bool:
@@ -334,7 +319,7 @@ def _find_container(leaves: tuple[Leaf, ...]) -> str:
     for leaf in leaves:
         if leaf.word_set in ({"container"}, {"vessel"}) and leaf.value_text:
             return leaf.value_text
-    vessels = (leaf for leaf in leaves if len(leaf.words) == 1 and leaf.words[0] in _VESSEL_KEYS and leaf.value_text)
+    vessels = (leaf for leaf in leaves if len(leaf.words) == 1 and leaf.words[0] in VESSEL_KEYS and leaf.value_text)
     return next((f"{leaf.value_text} {leaf.key}" for leaf in vessels), "")
 
 
@@ -377,6 +362,9 @@ def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
     for leaf in leaves:
         # "contents: caffeine 500 µg/mL in water" names its component in the text.
         if isinstance(leaf.value, str) and leaf.word_set & CONTENTS and find_component(leaf) is None:
+            for named_words, amount in names.read_name(leaf.value_text).concentrations.items():
+                if amount.dimension != "number_density":
+                    amounts_by_component.setdefault(name_component(named_words), []).append(amount)
             for named, number, unit in _CONTENT_TEXT.findall(leaf.value_text):
                 amount = units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)
                 component = name_component(set(words.tokenize(named)) - NOT_COMPONENT_WORDS)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import layout, linking, properties, spelling, units, words
+from simulation.checker.reading import completion, layout, linking, properties, spelling, units, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.units import Amount
@@ -94,7 +94,11 @@ class Parameters:
         # Beside "factor: 10", "dilutions: 3" is a number of steps, whichever comes first.
         factors = [leaf for leaf in self.leaves if {"factor", "fold"} & leaf.word_set]
         dilutions = [
-            leaf for leaf in self.leaves if leaf.word_set == {"dilution"} or {"ratio", "dilution"} <= leaf.word_set
+            leaf
+            for leaf in self.leaves
+            # "dilutions: 3" is a number of steps.
+            if (leaf.word_set == {"dilution"} and not leaf.key.lower().endswith("s"))
+            or {"ratio", "dilution"} <= leaf.word_set
         ]
         return next((_parse_factor(leaf.value) for leaf in (*factors, *dilutions)), None)
 
@@ -264,10 +268,11 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
         raise TransitionError("action.name must be a non-empty text")
     name = words.canonical_name(name[:100])
     inputs = tuple(
-        properties.add_name_concentration(view) for view in _build_views(data.get("input_materials"), "input_materials")
+        completion.complete_from_name(view) for view in _build_views(data.get("input_materials"), "input_materials")
     )
+    known_names = {view.name for view in inputs}
     outputs = tuple(
-        properties.add_name_concentration(view)
+        completion.complete_from_name(view, view.name not in known_names)
         for view in _build_views(outcome.get("new_materials") or [], "new_materials")
     )
     family = words.find_family(name)

@@ -116,6 +116,8 @@ def _find_weighed(view: MaterialView, own: list[Claim]) -> Claim | None:
     if view.volume is not None or view.concentrations:
         return None
     masses = [c for c in own if c.dimension == "mass" and not c.matches(TARE) and not c.matches(GROSS) and c.value > 0]
+    if not masses and view.mass is not None:
+        return claim_amount(view.mass)
     return masses[0] if len({claim.value for claim in masses}) == 1 else None
 
 

@@ -9,9 +9,11 @@ from simulation.checker import chemistry
 from simulation.checker.findings import Findings, compare, require
 from simulation.checker.reading import claims, flows, units, words
 from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.flows import count_vessels
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import COMPOUND, Transition
 from simulation.checker.relations.arithmetic import compare_computed
+from simulation.checker.relations.weighing import claim_amount
 
 ZERO = Decimal(0)
 _RECIPE_TOLERANCE = Decimal("0.04")
@@ -43,6 +45,44 @@ def check_recipes(transition: Transition) -> Findings:
     yield from _check_dissolved(transition)
     yield from _check_doses(transition)
     yield from _check_stated_dilution(transition)
+
+
+_PER_VOLUME = {"count": "number_density", "mass": "mass_concentration", "amount": "molar_concentration"}
+_NOT_MOVED = re.compile(
+    r"\b(?:per|target|max\w*|capacity|tare|gross|before|left|dead|live|viab\w*|marker|ladder|primers?|vector|insert|molar|total loaded|wells?)\b|/",
+    re.IGNORECASE,
+)
+
+
+def check_moved_amounts(transition: Transition) -> Findings:
+    """L04: yield an error unless what an empty vessel received is the concentration of the source times the volume moved."""
+    if transition.family != words.MOVE:
+        return
+    for fill in flows.trace_liquids(transition).fills:
+        filled = [part for part in fill.parts if part.volume]
+        output = fill.output
+        if (
+            len(filled) != 1
+            or output.concentrations
+            or filled[0].volume is None
+            or count_vessels(output) not in (None, 1)
+        ):
+            continue
+        source, volume = filled[0].source, filled[0].volume
+        for dimension, by_volume in _PER_VOLUME.items():
+            strengths = [amount for amount in source.concentrations.values() if amount.dimension == by_volume]
+            stated = [
+                claim
+                for claim in claims.list_claims(transition, [output])
+                if claim.dimension == dimension and claim.value > 0 and not _NOT_MOVED.search(claim.label)
+            ]
+            if len(strengths) == 1 and len({claim.value for claim in stated}) == 1 and len(source.concentrations) == 1:
+                expected = strengths[0].value * volume / 1000
+                text = f"{units.format_value(volume, 'volume')} of {source.name} have"
+                terms = (claim_amount(strengths[0]),)
+                yield from compare_computed(
+                    "L04", output.name, expected, terms, stated[0], text, tolerance=_DOSE_TOLERANCE
+                )
 
 
 def check_portions(transition: Transition) -> Findings:

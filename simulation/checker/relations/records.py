@@ -43,10 +43,14 @@ def check_records(transition: Transition) -> Findings:
             if "|" in group:
                 yield from _check_row_total(seen.path, members)
         yield from _check_mean_of_list(seen)
+        yield from _check_listed_sum(seen.path, seen.full_text)
     yield from _check_fragments(transition)
     for view in transition.usable_outputs:
         yield from _check_components(transition, view)
         yield from _check_parts(transition, view)
+        for leaf in view.leaves:
+            if leaf.value_text and leaf.value_text not in transition.input_texts:
+                yield from _check_listed_sum(view.name, leaf.value_text)
 
 
 def _group(found: Iterable[Claim]) -> Iterator[tuple[str, list[Claim]]]:
@@ -133,6 +137,13 @@ def _check_components(transition: Transition, view: MaterialView) -> Findings:
         if amount is not None and component is not None and amount.dimension in (*_BY_MASS, *_BY_NUMBER):
             claim = Claim("", amount.value, amount.dimension, amount.step, amount.text)
             by_component.setdefault(component, []).append(claim)
+    for leaf in view.leaves:
+        # "glucose: 18 g/L (100 mM)" has both in one text.
+        members = claims.read_text(leaf.value_text) if isinstance(leaf.value, str) else []
+        if {"mass_concentration", "molar_concentration"} <= {claim.dimension for claim in members}:
+            yield from _compare_molar(
+                view.name, members, _list_named_molar_masses(f"{leaf.path_text} {leaf.value_text}")
+            )
     for component, found in by_component.items():
         named = {s.molar_mass for s in chemistry.list_substances(set(component.split()))}
         if not named and len(by_component) == 1:
@@ -165,6 +176,38 @@ def _check_mean_of_list(seen: ObservationView) -> Findings:
             if abs(nearest - stated) > step * 2 + nearest * Decimal("0.01") and low / 3 < stated < high * 3:
                 text = f"the mean of {match['list'].strip()[:60]} is {means[0]:.4g}, not {stated}"
                 yield error_finding("L20", seen.path, f"{means[0]:.4g}", str(stated), text)
+
+
+_RESULT = re.compile(
+    r"(?:=|\b(?:total(?:ling)?|in all|altogether|sum|makes?|gives?|insgesamt|gesamt|summe|au total|en total)\b)[^0-9]{0,12}(?=[0-9])",
+    re.IGNORECASE,
+)
+_NOT_PARTS = re.compile(
+    r"\s[x×*/-]\s|\bof which\b|\bper\b|\beach\b|\bfrom\b|\bleft\b|\bminus\b|\bless\b|[0-9]\s?[x×]\s?[0-9]|->",
+    re.IGNORECASE,
+)
+
+
+def _check_listed_sum(subject: str, text: str) -> Findings:
+    """Yield an error unless "250 µL mix, 50 µL primers, 200 µL water; total 500 µL" adds up."""
+    for sentence in re.split(r"\.\s+(?=[A-Z])|\n", text[:1500]):
+        results = list(_RESULT.finditer(sentence))
+        if len(results) != 1 or _NOT_PARTS.search(sentence):
+            continue
+        head, tail = sentence[: results[0].start()], sentence[results[0].end() :]
+        total = units.parse_amount(tail)
+        if total is None or total.dimension not in ("volume", "mass", "amount"):
+            continue
+        parts = [amount.value for amount in units.find_amounts(head, total.dimension) if amount.value > 0]
+        if not 2 <= len(parts) <= _MAX_PARTS or total.value <= max(parts):
+            continue
+        sums = [sum(chosen, ZERO) for size in range(2, len(parts) + 1) for chosen in combinations(parts, size)]
+        nearest = min(sums, key=lambda value: abs(value - total.value))
+        if abs(nearest - total.value) > total.value * _TOLERANCE + min(total.step * 2, total.value / 20):
+            shown = units.format_value(sums[-1], total.dimension), units.format_value(total.value, total.dimension)
+            yield error_finding(
+                "L04", subject, shown[0], shown[1], f"{head.strip()[:80]} add up to {shown[0]}, not {shown[1]}"
+            )
 
 
 _TOTAL = compile_label(r"\btotal\w*\b|\bsum\b|\bin all\b|\baltogether\b|\boverall\b")

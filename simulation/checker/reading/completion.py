@@ -1,0 +1,40 @@
+"""Fill the gaps of a material's properties with what its name states."""
+
+from dataclasses import replace
+
+from simulation.checker.reading import names, properties, words
+from simulation.checker.reading.properties import MaterialView
+
+
+def complete_from_name(view: MaterialView, has_new_name: bool = True) -> MaterialView:
+    """Return a material with the quantities that only its name states.
+
+    Without a new name, an output may have the name that its input got from an earlier volume, which is no evidence.
+    """
+    if view.is_unlimited or not view.name:
+        return view
+    stated = names.read_name(view.name)
+    volume, mass, phase = view.volume, view.mass, view.phase
+    has_amount = any(
+        leaf.parse_amount("volume", "mass") and not leaf.word_set & properties.VESSEL_KEYS for leaf in view.leaves
+    )
+    if has_new_name and not has_amount and volume is None and mass is None and phase != words.EMPTY:
+        volume, mass = stated.volume, stated.mass if stated.volume is None else None
+        phase = words.SOLID if mass is not None and not phase else phase
+    container = view.container or stated.container
+    concentrations, is_named = view.concentrations, False
+    # A powder may be named after the solution that it is weighed for.
+    if not concentrations and mass is None and (volume is not None or stated.volume is not None):
+        concentrations = {
+            properties.name_component(component): amount for component, amount in stated.concentrations.items()
+        }
+        is_named = bool(concentrations)
+    return replace(
+        view,
+        volume=volume,
+        mass=mass,
+        phase=phase,
+        container=container,
+        concentrations=concentrations,
+        has_named_concentration=is_named,
+    )

@@ -100,8 +100,8 @@ def _score_steps(data: _Steps, fit: Callable[[Sequence[ShownStep]], Score]) -> n
 
 
 def _score_by_learning(data: _Steps, columns: Sequence[np.ndarray], seed: int) -> np.ndarray:
-    counts = np.array([learned_detector.count_features(step) for step in data.steps])
-    features = np.column_stack([*columns, counts])
+    measured = np.array([learned_detector.measure_features(step) for step in data.steps])
+    features = np.column_stack([*columns, measured])
     scores = np.zeros(len(data.steps))
     for fold in range(_FOLDS):
         train, test = data.folds != fold, data.folds == fold

@@ -100,7 +100,13 @@ def score_sums(step: ShownStep) -> float:
 
 def score_repetitions(step: ShownStep) -> float:
     """Return how far a statement is from the nearest one that it repeats: notes, settings and volumes of one step."""
-    return max(_score_notes(step), _score_settings(step), _score_looks(step), _score_shares(step))
+    return max(list_repetition_scores(step))
+
+
+def list_repetition_scores(step: ShownStep) -> list[float]:
+    """Return the scores of noted amounts, settings, appearances, shares and noted sources, each on its own."""
+    parts = (_score_notes, _score_settings, _score_looks, _score_shares, _score_sources)
+    return [score(step) for score in parts]
 
 
 def _score_notes(step: ShownStep) -> float:
@@ -138,6 +144,18 @@ def _score_looks(step: ShownStep) -> float:
         str(record["value"]) for record in step.observations if str(record["description"]).startswith("Appearance")
     ]
     return 1.0 if any(look in _LOOKS and not phases & set(_LOOKS[look]) for look in looks) else 0.0
+
+
+def _score_sources(step: ShownStep) -> float:
+    """Return the number of notes on a delivery that name no material of which there is less than before."""
+    reduced = [
+        row.name
+        for row in list_rows(step)
+        if any(read_bulk(row.after).get(name, 0.0) < value for name, value in read_bulk(row.before).items())
+    ]
+    notes = [str(record["description"]) for record in step.observations]
+    delivered = [note for note in notes if note.startswith("Delivered from ")]
+    return 1.0 * sum(not any(name in note for name in reduced) for note in delivered if reduced)
 
 
 def _score_shares(step: ShownStep) -> float:

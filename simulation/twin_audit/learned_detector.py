@@ -1,47 +1,52 @@
 """A small detector that is trained on other experiments: gradient boosting of features that need no science.
 
-Its features are the scores of the other detectors and plain counts. It measures what can be found by combining them.
+Its features are the scores of the other detectors, what they are computed from, and plain counts. It measures what can be
+found by combining them.
 """
+
+from collections.abc import Iterator
+from math import log
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from simulation.twin_audit.detectors import list_repetition_scores, score_odd_one_out, score_sums
 from simulation.twin_audit.pairs import ShownStep
-from simulation.twin_audit.step_reading import NUMBER, group_replicates, iter_texts, list_rows, read_bulk
+from simulation.twin_audit.step_reading import group_replicates, list_rows, list_texts, read_numbers
 
 NAME, LOOKS_AT = "learned", "all of these together with plain counts, trained on other experiments"
 _ROUNDS, _LEAVES, _LEAST_STEPS = 80, 8, 20
+_NOTHING = 1e-9
+_BULK = ("volume", "mass")
 
 
-def count_features(step: ShownStep) -> list[float]:
-    """Return counts of a step: its rows, texts, lengths, digits, changes and differing replicates."""
+def measure_features(step: ShownStep) -> list[float]:
+    """Return the raw scores of a step, how far its numbers are from those of its inputs, and counts of rows and changes."""
     rows = list_rows(step)
-    texts = [text for _, text in iter_texts(step)]
-    numbers = [number for text in texts for number in NUMBER.findall(text)]
-    continued = [row for row in rows if row.before]
     changed = [
-        {name for name in {*row.before, *row.after} if row.before.get(name) != row.after.get(name)} for row in continued
+        {name for name in {*row.before, *row.after} if row.before.get(name) != row.after.get(name)}
+        for row in rows
+        if row.before
     ]
-    digits = [number.strip("-").replace(".", "").strip("0") for number in numbers]
-    ratios = [
-        abs(np.log((after[name] + 1e-9) / (before[name] + 1e-9)))
-        for row in continued
-        for before, after in [(read_bulk(row.before), read_bulk(row.after))]
-        for name in before.keys() & after.keys()
-    ]
+    distances = [*_iter_distances(step)]
     differing = [group for group in group_replicates(step) if len({one.after for one in group}) > 1]
     return [
-        len(rows), len(step.inputs), len(step.observations), len(texts), sum(map(len, texts)),
-        max(map(len, texts), default=0), len(numbers), max(map(len, digits), default=0),
-        float(np.mean([len(digit) for digit in digits] or [0])),
-        float(np.mean([float(digit[:1] or 0) for digit in digits] or [0])),
-        sum("." in number for number in numbers), sum(number.endswith("0") for number in numbers),
-        sum(map(bool, changed)), sum(map(len, changed)), max(map(len, changed), default=0),
-        sum("phase" in names for names in changed), sum("environmental_condition" in names for names in changed),
-        sum("volume" in names for names in changed), sum(not names for names in changed),
-        max(ratios, default=0.0), min(ratios, default=0.0), len(differing),
-        len(step.action["parameters"]), len({row.after.get("phase") for row in rows}),
+        score_odd_one_out(step), score_sums(step), *list_repetition_scores(step),
+        max((distance for name, distance in distances if name.endswith("concentration")), default=0.0),
+        max((distance for name, distance in distances if not name.endswith("concentration")), default=0.0),
+        sum(row.before.get(name) != text for row in rows for name, text in row.after.items() if name.startswith("container")),
+        len(rows), len(step.observations), len(differing), sum(map(bool, changed)), max(map(len, changed), default=0),
     ]  # fmt: skip
+
+
+def _iter_distances(step: ShownStep) -> Iterator[tuple[str, float]]:
+    """Yield (property, logarithm of the factor to the nearest number of the same property of an input)."""
+    inputs = [list_texts(material) for material in step.inputs]
+    for row in list_rows(step):
+        for name, text in row.after.items():
+            known = [numbers[0] for texts in inputs if (numbers := read_numbers(texts.get(name, "")))]
+            if name not in _BULK and known and (numbers := read_numbers(text)):
+                yield name, min(abs(log((abs(numbers[0]) + _NOTHING) / (abs(other) + _NOTHING))) for other in known)
 
 
 def fit_classifier(features: np.ndarray, is_twin: np.ndarray, seed: int) -> HistGradientBoostingClassifier:

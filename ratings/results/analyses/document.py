@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ratings.models import Study
+from ratings.models import ItemSource, Study
 from ratings.results.analyses import (
     key_numbers,
     sections_contrasts,
@@ -20,9 +20,11 @@ from ratings.stats import summary
 from ratings.stats.ratings_table import MISSING_REFERENCE_REASONS, NO_TRUTH, REFERENCES, Ratings
 from ratings.studies import progress
 from ratings.studies.designs import describe_cases, load_condition_names, load_conditions_by_code
+from simulation.casts.run_config import RULE_BASED_CASTS
 
 check_builders()  # the modules imported above build every table
 STEPS = 5  # steps of the progress bar
+RULE_BASED_ERRORS = "Errors of this study were planted by rules: its numbers on errors test the instrument (items, screens, raters and statistics), not a language model."
 MIN_OVERLAP = 20  # least number of shared items with which a pair's kappa enters a mean
 
 
@@ -102,7 +104,7 @@ def assemble_document(
         "results": [row.to_dict() for row in results],
         # The tables have the order of TABLE_SPECS, regardless of the order in which they were built.
         "tables": {name: tables[name] for name in TABLE_SPECS},
-        "notes": list_notes(filters, data.table),
+        "notes": [*list_notes(filters, data.table), *describe_rule_based_errors(study)],
     })  # fmt: skip
     return content
 
@@ -121,6 +123,12 @@ def list_notes(filters: Filters, ratings: Ratings) -> list[str]:
             "errors."
         )
     return sentences
+
+
+def describe_rule_based_errors(study: Study) -> list[str]:
+    """Return the sentence on what errors planted by rules can show; [] if a language model planted all of them."""
+    planted = ItemSource.objects.filter(item__study=study, twin__cast__in=RULE_BASED_CASTS)
+    return [RULE_BASED_ERRORS] if planted.exclude(perturbation="none").exists() else []
 
 
 def _normalise_zeros(value: Any) -> Any:

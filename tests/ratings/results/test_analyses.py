@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 
 from ratings.exchange import exports
-from ratings.models import Assignment, MachineRater, MachineRating, Study
+from ratings.models import Assignment, ItemSource, MachineRater, MachineRating, Study
 from ratings.rating import submit
 from ratings.results.analyses import (
     document,
@@ -30,6 +30,7 @@ from ratings.results.rating_rows import iter_rating_rows
 from ratings.stats import summary
 from ratings.stats.ratings_table import RatingRecord, build_ratings_table
 from ratings.studies import SealedError, lifecycle, progress
+from simulation.models import Twin
 from tests.support import run_factory, study_factory
 from tests.support.rating_rows import NOW, build_rating_row
 
@@ -486,6 +487,15 @@ def test_filtered_document_uses_only_those_ratings_and_has_a_note(study) -> None
     assert [line["rater"] for line in list_records(found["tables"]["raters"])] == ["R02"]
     assert found["filters"] == {"values": {"rater": "R02"}, "said": "Only rater: R02."}
     assert found["notes"][0] == "Only rater: R02. All results below use these ratings only."
+    # The study has offline twins.
+    assert found["notes"][-1] == document.RULE_BASED_ERRORS
+
+
+def test_study_without_twins_of_rules_has_no_note_on_them(study) -> None:
+    study_items = ItemSource.objects.filter(item__study=study)
+    assert document.describe_rule_based_errors(study) == [document.RULE_BASED_ERRORS]
+    Twin.objects.filter(pk__in=study_items.values("twin")).update(cast="gpt-5")
+    assert document.describe_rule_based_errors(study) == []
 
 
 def test_document_contains_key_numbers_composition_and_interim_status(study) -> None:

@@ -14,6 +14,7 @@ from simulation.lab.actions import Action
 from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError, NoErrorFits
 from simulation.lab.outcomes import NOTE, Outcome, Perturbation, PerturbedOutcome
+from simulation.lab.planted_errors.error_type import Change, decide_error_type
 from simulation.lab.roles import Situation
 from simulation.offline.injectors import edits
 from simulation.offline.injectors.choice import Candidate, choose_candidate, find_field
@@ -75,7 +76,7 @@ class Injector:
             rng = self._create_rng(action, situation, name)
             plans = list(kind.iter_plans(case, rng))
             for plan in rng.sample(plans, min(len(plans), _MOST_PLANS)):
-                for scope, scoped in list_scopes(case, plan):
+                for scope, scoped in list_scopes(case, plan, kind.systematic):
                     if self._fits(case, scoped):
                         place, field = scoped.edits[0].part, find_field(case, scoped.edits[0])
                         candidates.append(Candidate(name, scope, place, field, scoped))
@@ -85,11 +86,27 @@ class Injector:
         """Return whether the plan has the right size, units that occur in the step, and nothing that contradicts it."""
         sized = has_size_of(self.perturbation, self.sizes, plan.edits[0])
         # An unfamiliar unit would reveal the error.
-        return sized and _is_single_error(case, plan) and case.has_units_of(plan)
+        if not sized or not _is_single_error(case, plan) or not case.has_units_of(plan):
+            return False
+        # What the visible difference says must not contradict the type, so that obvious and subtle do not overlap.
+        decided = decide_error_type(_describe_change(case, edit) for edit in plan.edits)
+        return decided in (None, self.perturbation)
 
     def _create_rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
         seed_parts = (situation.goal, len(situation.history), action.name, purpose)
         return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
+
+
+def _describe_change(case: edits.Case, edit: edits.Edit) -> Change:
+    """Return the edit as the rule on types of errors reads it."""
+    if edit.part == edits.OBSERVATIONS:
+        return Change(case.readings[edit.position].description, "", edit.old, edit.new)
+    before = case.all_materials[edit.position].before
+    name = edit.field.removeprefix("properties.")
+    if before is None:
+        return Change(name, "", edit.old, edit.new)
+    text = before.properties.get(name, getattr(before, name, ""))
+    return Change(name, str(text), edit.old, edit.new)
 
 
 def _is_single_error(case: edits.Case, plan: edits.Plan) -> bool:

@@ -57,6 +57,8 @@ def _change_ph(case: edits.Case, rng: random.Random, distance: tuple[float, floa
             right = str(material.draft.properties["pH"])
             if edits.NUMBER.fullmatch(right):
                 wrong = sizes.shift_reading(right, shift)
+                if wrong.endswith("0"):
+                    continue  # the label of a buffer has no padded digits
                 yield f"the pH of {material.name} is {wrong}; it was and is {right}", material.change("pH", wrong)
 
 

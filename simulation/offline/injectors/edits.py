@@ -219,7 +219,8 @@ COMMON, USUAL, SCARCE = 1, 4, 12
 
 
 class ErrorKind(NamedTuple):
-    """A kind of error: its injector, the rule that it breaks, its weight, and whether seeing it needs biology or chemistry.
+    """A kind of error: its injector, the rule that it breaks, its weight, whether seeing it needs biology or chemistry,
+    and whether the same in all replicates is an error too. It is none where only the others show that one is wrong.
 
     `{property}` in a rule becomes the name of the property that the first edit changes.
     """
@@ -228,6 +229,7 @@ class ErrorKind(NamedTuple):
     rule: str
     weight: int
     science: bool
+    systematic: bool
 
     def iter_plans(self, case: Case, rng: random.Random) -> Iterator[Plan]:
         for explanation, *edits in self.inject(case, rng):
@@ -241,7 +243,12 @@ INJECTORS: dict[Perturbation, dict[str, ErrorKind]] = {OBVIOUS: {}, SUBTLE: {}}
 
 
 def plants(
-    perturbation: Perturbation, rule: str, weight: int = USUAL, science: bool = False, name: str = ""
+    perturbation: Perturbation,
+    rule: str,
+    weight: int = USUAL,
+    science: bool = False,
+    systematic: bool = True,
+    name: str = "",
 ) -> Callable[[InjectorFunction], InjectorFunction]:
     """Declare a function as an injector of errors that break a rule. Raises LabError if its name is used already.
 
@@ -252,7 +259,7 @@ def plants(
         kind = name or function.__name__
         if any(kind in kinds for kinds in INJECTORS.values()):
             raise LabError(f"two injectors are named {kind!r}; the second is declared in {function.__module__}")
-        INJECTORS[perturbation][kind] = ErrorKind(function, rule, weight, science)
+        INJECTORS[perturbation][kind] = ErrorKind(function, rule, weight, science, systematic)
         return function
 
     return declare

@@ -9,6 +9,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from simulation.lab import quantities
+from simulation.lab.outcomes import NOTE
 from simulation.offline.injectors import edits, sizes
 from simulation.offline.injectors.settings import find_setting_values
 
@@ -79,6 +80,7 @@ def _list_amount_readings(
     return [
         (reading, expected)
         for reading in case.readings
+        if reading.measurement_type != NOTE  # a note states what was set, in round numbers: see `notes.py`
         for expected in case.shown_bulks
         if any(fits(value, expected.value) for value in edits.parse_readings(reading.value, expected.dimension))
     ]
@@ -170,7 +172,7 @@ def reading_off(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"the reading is {wrong}, the material holds {_format_amount(expected)}", reading.change(wrong)
 
 
-@edits.plants(edits.SUBTLE, "readings of one sample agree within the noise")
+@edits.plants(edits.SUBTLE, "readings of one sample agree within the noise", systematic=False)
 def replicate_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several readings of the same sample is far from the others, which agree."""
     for reading in edits.sample_places(rng, [reading for reading in case.readings if _are_replicates(reading.value)]):
@@ -193,7 +195,7 @@ def _are_replicates(value: str) -> bool:
     return min(numbers) > 0 and max(numbers) < min(numbers) * Decimal("1.2")
 
 
-@edits.plants(edits.SUBTLE, "replicate vessels agree within the noise")
+@edits.plants(edits.SUBTLE, "replicate vessels agree within the noise", systematic=False)
 def odd_one_out(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several replicate samples reads more or less than the others by more than the noise."""
     for fellows in edits.sample_places(rng, _group_replicate_vessels(case)):

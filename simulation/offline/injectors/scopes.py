@@ -18,9 +18,12 @@ _AGREEING = Decimal("1.5")  # readings of replicates are within this factor of e
 _PART = re.compile(r"(?:(?P<times>[0-9]+) × )?(?P<amount>[0-9.]+ [^\s,]+)")
 
 
-def list_scopes(case: edits.Case, plan: edits.Plan) -> list[tuple[str, edits.Plan]]:
-    """Return the plan, and the same error in all replicates, each with its scope. Notes follow the numbers they repeat."""
-    scoped = [(_find_scope(plan), plan), (ALL, spread_plan(case, plan))]
+def list_scopes(case: edits.Case, plan: edits.Plan, systematic: bool = True) -> list[tuple[str, edits.Plan]]:
+    """Return the plan, and if `systematic` the same error in all replicates, each with its scope.
+
+    Notes follow the numbers that they repeat.
+    """
+    scoped = [(_find_scope(plan), plan), (ALL, spread_plan(case, plan) if systematic else None)]
     followed = [(scope, follow_notes(case, each)) for scope, each in scoped if each is not None]
     return [(scope, each) for scope, each in followed if each is not None]
 

@@ -180,7 +180,7 @@ def brightened_by_light(case: edits.Case, rng: random.Random) -> edits.Errors:
                 yield explanation, mean.change(wrong)
 
 
-@edits.plants(edits.SUBTLE, "proteins of one lysate are loaded together", science=True)
+@edits.plants(edits.SUBTLE, "proteins of one lysate are loaded together", science=True, systematic=False)
 def loading_control_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the loading control of a lane differs from that of equally loaded lanes."""
     bands = [one for one in case.readings if "near 42 kDa" in one.description and edits.NUMBER.search(one.value)]
@@ -198,7 +198,7 @@ def loading_control_missing(case: edits.Case, rng: random.Random) -> edits.Error
         yield f"no beta-actin, where the lysate has {reading.value}", reading.change(_NONE)
 
 
-@edits.plants(edits.SUBTLE, "an element gives its own counts", science=True)
+@edits.plants(edits.SUBTLE, "an element gives its own counts", science=True, systematic=False)
 def isotope_interference(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one element of a digest reads off while the other keeps its ratio to the standards."""
     signals = [one for one in case.readings if one.value.endswith(" counts/s") and "blank" not in one.description]

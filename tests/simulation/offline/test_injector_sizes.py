@@ -124,7 +124,7 @@ def test_readings_of_replicates_that_agree_are_shifted_together():
 
 
 def test_shares_are_divided_by_place_field_kind_and_scope():
-    kinds = {name: edits.ErrorKind(lambda case, rng: iter(()), "rule", 4, False) for name in "ab"}
+    kinds = {name: edits.ErrorKind(lambda case, rng: iter(()), "rule", 4, False, True) for name in "ab"}
     keys = [
         (edits.OBSERVATIONS, "absorbance", "a", scopes.ONE),
         (edits.MATERIALS, "mass", "a", scopes.ONE),

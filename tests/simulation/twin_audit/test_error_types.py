@@ -1,11 +1,6 @@
 """The comparison of declared types of errors with what their visible differences say."""
 
-<<<<<<< HEAD
 from simulation.lab.planted_errors.error_type import Change
-=======
-from simulation.lab.error_type import Change
-
->>>>>>> deee4c55 (scripted server, models: replies by JSON schema where today's models offer them)
 from simulation.twin_audit.error_types import count_error_types, iter_changes
 
 

@@ -17,16 +17,14 @@ class RatingsConfig(AppConfig):
         from ratings import jobs, metrics
         from ratings.accounts import login_throttling, sessions
         from ratings.paper import plan
-        from ratings.raters import practice, prompt_preview
+        from ratings.raters import practice
         from ratings.studies import access as job_access
         from ratings.studies import preparations, readable_elsewhere
-        from simulation.casts import prompt_previews
         from simulation.engine import workers
         from simulation.web import access
         from wetbench_site.observability import registry
 
         jobs.register_job_kinds()
-        prompt_previews.register_rater_prompt(prompt_preview.build_rater_prompt)
         registry.register_metrics("ratings", metrics.read_rating_gauges)
         register(plan.check_paper_values, "paper")
         access.SEALED_CHECKS.append(job_access.is_sealed)

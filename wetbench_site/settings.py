@@ -205,6 +205,7 @@ LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "home"
 LOGOUT_REDIRECT_URL = "login"
 SESSION_ENGINE = "ratings.accounts.sessions"
+RATER_PROMPT_BUILDER = "ratings.raters.prompt_preview.build_rater_prompt"  # for `prompts render model-rater`
 SESSION_COOKIE_AGE = 12 * 3600  # of inactivity; ratings/accounts/sessions.py has the maximum age
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = ENVIRONMENT.get_flag("WETBENCH_HTTPS")
 # Browsers accept a __Host- cookie only over HTTPS and only from this host, not from others of its domain.

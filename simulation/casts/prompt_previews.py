@@ -1,6 +1,6 @@
 """Prompts as a language model would receive them at a step of a reference protocol, in parts with estimated tokens.
 
-The steps before are simulated offline. Model raters belong to the app of ratings, which registers how their prompt is built.
+The steps before are simulated offline. Model raters belong to the app of ratings: a setting names the function that builds their prompt.
 """
 
 import json
@@ -8,6 +8,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from django.conf import settings
+from django.utils.module_loading import import_string
 
 from simulation.lab.actions import QUIT, SUBMIT, Action, Catalogue
 from simulation.lab.bench import Bench, Step
@@ -72,15 +75,6 @@ class PlayedProtocol(NamedTuple):
         return self.after.history[-1]
 
 
-RaterPrompt = Callable[[PlayedProtocol, PromptTexts], Prompt]
-_rater_prompts: list[RaterPrompt] = []
-
-
-def register_rater_prompt(build: RaterPrompt) -> None:
-    """Register the function that builds the prompt of a model rater who rates the last step."""
-    _rater_prompts[:] = [build]
-
-
 def build_preview(request: PreviewRequest) -> Prompt:
     """Return the prompt. Raises LabError, with the allowed values, for a role or a step that there is not."""
     if request.role not in ROLES:
@@ -99,7 +93,8 @@ def build_preview(request: PreviewRequest) -> Prompt:
             )
         )
     if request.role == RATER:
-        return _rater_prompts[0](played, texts)
+        prompt: Prompt = import_string(settings.RATER_PROMPT_BUILDER)(played, texts)
+        return prompt
     perturbation = TWINS.get(request.role, Perturbation.NONE)
     return build_prompt(texts, perturbation, build_question(played.action, situation))
 

@@ -24,8 +24,8 @@ _SIZES: dict[str, tuple[str, dict[str, int | str]]] = {
         "µg/mL",
         {"ng/mL": "0.001", "µg/mL": 1, "mg/L": 1, "mg/mL": 1000, "g/L": 1000, "ng/µL": 1},
     ),
-    "number_density": ("1/mL", {"cells/mL": 1, "TU/mL": 1, "particles/mL": 1, "1/mL": 1}),
-    "count": ("", {"cells": 1, "TU": 1, "particles": 1, "fish": 1, "": 1}),
+    "number_density": ("1/mL", {"cells/mL": 1, "TU/mL": 1, "vg/mL": 1, "particles/mL": 1, "1/mL": 1}),
+    "count": ("", {"cells": 1, "TU": 1, "vg": 1, "particles": 1, "fish": 1, "": 1}),
     "centrifugal_force": ("x g", {"x g": 1}),
     "rotation": ("rpm", {"rpm": 1}),
     "length": ("mm", {"nm": "1e-6", "µm": "0.001", "mm": 1, "cm": 10}),
@@ -232,9 +232,14 @@ PER_VOLUME = {
 }
 
 
+# Word in the name of what is counted, and the unit in which its number is given: cells, transducing units of a lentivirus,
+# and genomes of the other viral vectors.
+_COUNTED_UNITS = (("cells", "cells/mL"), ("lentivir", "TU/mL"), ("vector", "vg/mL"))
+
+
 def format_concentration(name: str, value: Decimal, dimension: str) -> str:
     """Format a concentration, rounded for display. `dimension` is that of the substance's amount, for example mass."""
-    unit = "cells/mL" if dimension == "count" and "cells" in name else ""
+    unit = next((unit for word, unit in _COUNTED_UNITS if word in name), "") if dimension == "count" else ""
     return format_quantity(round_for_display(value), PER_VOLUME[dimension], unit)
 
 

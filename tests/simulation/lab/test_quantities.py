@@ -175,3 +175,16 @@ def test_size_of_every_unit_is_that_of_pint(dimension):
 )
 def test_unit_of_a_text_is_returned_in_the_standard_spelling(text, dimension, unit):
     assert quantities.parse_unit(text, dimension) == unit
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("HEK293T cells", "2000000 cells/mL"),
+        ("lentiviral vector", "2000000 TU/mL"),
+        ("jGCaMP7f vector", "2000000 vg/mL"),
+        ("free minicells", "2000000 1/mL"),
+    ],
+)
+def test_number_per_volume_is_shown_in_the_unit_of_what_is_counted(name, text):
+    assert quantities.format_concentration(name, Decimal(2_000_000), "count") == text

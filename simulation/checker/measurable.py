@@ -66,6 +66,7 @@ _ONE_QUANTITY = words.word_set(
 # Concentrations that have the unit of the quantity itself: liquids have at least 0.3 g/mL, and air-saturated water 15 mg/L of oxygen.
 _OWN_UNIT = {
     "MeasureDensity": (Decimal(300_000), Decimal(10) ** 9),
+    "MeasureWeight": (Decimal(300_000), Decimal(10) ** 9),  # the mass of a known volume
     "MeasureDissolvedOxygen": (Decimal(0), Decimal(60)),
 }
 

@@ -30,6 +30,7 @@ _NEGATIVE = re.compile(
     r"(?<![\w.)%])-\s?[0-9]{1,12}(?:\.[0-9]{1,9})?\s?(mAU\W?\w?|cells|events|particles|colonies|counts?|bp|µS|mS|mOsm|cP|bands?)?"
 )
 # At most 4 g of a substance fit in a millilitre; pure water has 55.5 mol/L.
+_MAX_DENSITY = Decimal(22_700_000)  # µg/mL; osmium has 22.6 g/mL
 _MAX_CONCENTRATION = {"mass_concentration": Decimal(4_000_000), "molar_concentration": Decimal(60_000_000)}
 _MAX_TEMPERATURE = Decimal(400)  # °C; about the upper limit of melting point instruments
 _MIN_TEMPERATURE = Decimal("-273.15")  # °C, absolute zero
@@ -85,6 +86,8 @@ def _check_property_range(view: MaterialView, leaf: Leaf) -> Findings:
         if amount.dimension in _NEVER_NEGATIVE and amount.value < 0:
             yield error_finding("L23", name, "zero or more", shown, text)
         maximum = _MAX_CONCENTRATION.get(amount.dimension)
+        if "density" in key_words and amount.dimension == "mass_concentration":
+            maximum = _MAX_DENSITY
         if maximum is not None and amount.value > maximum:
             expected = f"at most {units.format_value(maximum, amount.dimension)}"
             yield error_finding("L23", name, expected, shown, f"{text}, which is more than fits in that volume")

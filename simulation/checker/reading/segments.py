@@ -38,9 +38,10 @@ def list_subjects(transition: Transition) -> list[Subject]:
 
 def _build_subjects(transition: Transition) -> list[Subject]:
     pairs: list[tuple[MaterialView | None, MaterialView | None]] = []
-    for view in transition.limited_inputs:
-        if not transition.parameters.has_named(view) and not view.is_empty_vessel:
-            pairs.append((view, transition.find_output(view)))
+    samples = [view for view in transition.limited_inputs if not transition.parameters.has_named(view)]
+    # Where every sample is a vessel, the vessels are what is weighed or dried.
+    for view in [view for view in samples if not view.is_empty_vessel] or samples:
+        pairs.append((view, transition.find_output(view)))
     pairs += [(None, view) for view in transition.usable_outputs if transition.find_input(view) is None]
     if len(pairs) == 1:
         before, after = pairs[0]

@@ -53,6 +53,10 @@ _LEAST_VOLUMES = {
 }  # fmt: skip
 _MAX_INJECTION = Decimal(1000)  # µL; analytical loops end at 100, semi-preparative ones at 1000
 
+# Capacity of balances in g, above the largest models on sale.
+_RATED_BALANCE = compile_label(r"\bmax\w*\b|\bcapacity\b|\bup to\b|\brange\b|\blimit\b")
+_BALANCES = {"microbalance": 60, "semi-micro": 320, "analytical": 520}
+
 
 def check_capacities(transition: Transition) -> Findings:
     """L05: yield an error if a vessel, a sorbent, a column or an instrument takes more, less or hotter than it can."""
@@ -60,8 +64,12 @@ def check_capacities(transition: Transition) -> Findings:
         yield from _check_solid_fits(transition, view)
     if transition.action == "SolidPhaseExtraction":
         yield from _check_sorbent(transition)
+    if transition.action == "MeasureWeight":
+        yield from _check_balance(transition)
     if transition.action == "AttemptDNAExtraction":
         yield from _check_binding(transition)
+    if transition.action in ("Filter", "Dialysis", "Centrifuge"):
+        yield from _check_device(transition)
     if transition.action in _HEATING:
         yield from _check_softening(transition)
     if transition.action in _LEAST_VOLUMES:
@@ -88,7 +96,8 @@ def _find_density(found: list[Claim]) -> tuple[Decimal | None, bool]:
         )
         if is_named and claim.dimension == "" and scale is not None and claim.value > 0:
             densities.append((claim.value * scale, claim.matches(_BULK)))
-        elif is_named and claim.dimension == "mass_concentration" and claim.value > 100_000:
+        # ρ is the symbol of a density and of a mass concentration; nothing dissolves to 1 g/mL in a solid.
+        elif claim.dimension == "mass_concentration" and claim.value > (100_000 if is_named else 1_000_000):
             densities.append((claim.value / 1_000_000, claim.matches(_BULK)))
     bulk = [value for value, is_bulk in densities if is_bulk]
     grain = [value for value, is_bulk in densities if not is_bulk]
@@ -198,6 +207,35 @@ def _check_sorbent(transition: Transition) -> Findings:
             yield from require("L05", got <= most, view.name, f"at most {shown[0]}", shown[1], text)
 
 
+_DEVICE = word_set("filter device cassette unit insert membrane cartridge column")
+_VOLUME_RANGE = re.compile(r"[0-9.]+ ?(?:-|to) ?([0-9]{1,4}(?:\.[0-9]{1,2})?) ?(mL|µL|L)\b")
+_REPEATED = re.compile(
+    r"\b(?:loads|portions|repeat\w*|several|in turn|batches|times|refill\w*|successive\w*)\b", re.IGNORECASE
+)
+
+
+def _check_device(transition: Transition) -> Findings:
+    """Yield an error if a filter unit or a cassette got more than it holds, and nobody loaded it several times."""
+    texts = [leaf.value_text for leaf in transition.parameters.leaves if leaf.word_set & _DEVICE]
+    sizes = [
+        amount.value
+        for text in texts
+        for amount in units.find_amounts(
+            " ".join((text, *(" ".join(found) for found in _VOLUME_RANGE.findall(text)))), "volume"
+        )
+    ]
+    notes = " ".join(seen.full_text for seen in transition.observations)[:2000]
+    samples = [v for v in transition.limited_inputs if not transition.parameters.has_named(v) and not v.is_empty_vessel]
+    if not sizes or len(samples) < 1 or _REPEATED.search(notes):
+        return
+    # The first limited input that no parameter names is the sample; a bath of buffer is larger.
+    view, most = samples[0], max(sizes)
+    if view.volume is not None:
+        got, shown = units.format_value(view.volume.value, "volume"), units.format_value(most, "volume")
+        text = f"{view.name} has {got}, more than the {shown} that the device holds"
+        yield from require("L05", view.volume.value <= most * _RIM, view.name, f"at most {shown}", got, text)
+
+
 def _check_binding(transition: Transition) -> Findings:
     """Yield an error if the eluate of a silica column has more DNA than any column of its size binds."""
     method = " ".join(leaf.value_text for leaf in transition.parameters.leaves).lower()
@@ -243,3 +281,21 @@ def _check_least_volume(transition: Transition) -> Findings:
         got, shown = view.volume.value, units.format_value(least, "volume")
         text = f"{view.name} has {units.format_value(got, 'volume')}, too little for {transition.action}"
         yield from require("L05", got >= least, view.name, f"at least {shown}", units.format_value(got, "volume"), text)
+
+
+def _check_balance(transition: Transition) -> Findings:
+    kind = str(transition.parameters.raw.get("balance", "")).lower()
+    stated = [a.value / 1_000_000 for a in units.find_amounts(kind, "mass") if _RATED_BALANCE.search(kind)]
+    maximum = max(stated) if stated else next((limit for name, limit in _BALANCES.items() if name in kind), None)
+    for seen, found in claims.list_observed(transition) if maximum else ():
+        masses = [claim.value for claim in found if claim.dimension == "mass"]
+        if masses and maximum:
+            got = units.format_value(max(masses), "mass")
+            yield from require(
+                "L05",
+                max(masses) <= maximum * 1_000_000,
+                seen.path,
+                f"at most {maximum} g",
+                got,
+                f"{got} is above the capacity of {kind} balances",
+            )

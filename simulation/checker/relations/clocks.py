@@ -6,6 +6,7 @@ total is wrong only if it is none of them, and a time on the clock only if it is
 
 import re
 from collections.abc import Iterator
+from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -32,6 +33,7 @@ _FROM_TO = re.compile(
     rf"|(?<![0-9:.]){_CLOCK}(?:\s?h|\s?Uhr)?\s?(?:-|–|to|until|till|bis|->|→|a)\s?{_CLOCK}(?![0-9:.])",
     re.IGNORECASE,
 )
+_TIME_OF_DAY = re.compile(rf"(?<![0-9:.]){_CLOCK}(?![0-9:.])")
 # "t=86400 s: lysis started".
 _EVENT = re.compile(
     r"\b(?:t|time)\s?[=:]\s?([0-9]{1,9}(?:\.[0-9]{1,3})?)\s?(s|sec|min|h|d|days?)\b[:,]?\s?([^;\]|]{0,80})",
@@ -67,6 +69,7 @@ def check_clocks(transition: Transition) -> Findings:
         texts = list(_iter_texts(transition))
         for subject, text in texts:
             yield from _check_from_to(subject, text, times)
+            yield from _check_moments(subject, text, times)
             yield from _check_events(subject, text, times)
         yield from _check_stated_totals(transition, times)
         yield from _check_timestamps(transition, times)
@@ -169,6 +172,39 @@ def _check_from_to(subject: str, text: str, times: Times) -> Findings:
         yield from compare(
             "L13", subject, times.shortest, elapsed, "duration", message, below=allowed, shown=shown, limit="at least"
         )
+
+
+_MOMENT = re.compile(r"(?<![0-9])([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2})")
+_BEGUN = re.compile(r"\b(?:on|in|start\w*|began|begin|loaded|beginn|debut|inicio)\b", re.IGNORECASE)
+_ENDED = re.compile(r"\b(?:off|out|end\w*|stop\w*|finish\w*|done|removed|ende|fin)\b", re.IGNORECASE)
+
+
+def _check_moments(subject: str, text: str, times: Times) -> Findings:
+    """Yield an error if two dates with times of day, or two times beside "on" and "off", are closer than the step takes."""
+    dated = [moment for match in _MOMENT.findall(text) if (moment := _parse_moment(match))]
+    clocks = [60 * int(hour) + int(minute) for hour, minute in _TIME_OF_DAY.findall(text)]
+    if len(dated) == 2:
+        elapsed = Decimal((dated[1] - dated[0]).total_seconds())
+    elif len(clocks) == 2 and not dated and _BEGUN.search(text) and _ENDED.search(text):
+        elapsed = Decimal((clocks[1] - clocks[0]) * 60) % _DAY
+        elapsed += max(0, round((times.shortest - elapsed) / _DAY)) * _DAY
+    else:
+        return
+    if elapsed > 0 and _BEGUN.search(text) and _ENDED.search(text):
+        allowed = times.shortest * (1 - _SHORTEST) + 2 * _MINUTE
+        shown = units.format_value(times.shortest, "duration"), units.format_value(elapsed, "duration")
+        message = f"{subject} is over after {shown[1]}, but the settings take {shown[0]}"
+        yield from compare(
+            "L13", subject, times.shortest, elapsed, "duration", message, below=allowed, shown=shown, limit="at least"
+        )
+
+
+def _parse_moment(numbers: tuple[str, ...]) -> datetime | None:
+    year, month, day, hour, minute = map(int, numbers)
+    try:
+        return datetime(year, month, day, hour, minute)
+    except ValueError:
+        return None
 
 
 def _check_events(subject: str, text: str, times: Times) -> Findings:

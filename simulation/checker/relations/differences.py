@@ -6,6 +6,7 @@ known and no difference between any masses of the same object gives it.
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 from typing import NamedTuple
@@ -18,60 +19,39 @@ from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.relations.arithmetic import compile_label
 
-_TARE, _GROSS, _NET, _LOSS = "tare", "gross", "net", "loss"
+_TARE, _GROSS, _NET, _LOSS, _WHOLE = "tare", "gross", "net", "loss", "whole"
 _EARLY, _LATE, _ANY = "early", "late", ""
-_VESSEL = (
-    r"(?:vial|boat|crucible|beaker|tube|flask|bottle|dish|paper|foil|watch glass|pan|cup|vessel|container|cylinder)"
-)
+_VESSEL = r"(?:vial|boat|crucible|beaker|tube|flask|bottle|dish|paper|foil|watch glass|pan|cup|vessel|container|cylinder|filter|membrane|capsule|ampoule|insert|slide|chip|pycnometer|cuvette|bag|tray)"
 # The first pattern that a label matches gives its role.
 _ROLES = (
-    ("", compile_label(r"\bmolar\b|\bg/mol\b|\bper\b|\bdensity\b|\bcapacity\b|\breadability\b|\blimit\b|\bmax\w*\b|\bstandard\b|\bcalibrat\w*|\bcheck\b|\bsd\b|\bdrift\b")),
-    (_NET, compile_label(rf"\b(?:gross|full|total|filled)\b\s*(?:-|minus|less)\s*(?:the )?(?:tare|empty|{_VESSEL})|\bby diff\w*|^net\b|\b(?:subtract\w*|minus|difference)\b")),
+    ("", compile_label(r"\bmolar\b|\bg/mol\b|\bper\b|\bdensity\b|\bcapacity\b|\breadability\b|\blimit\b|\bmax\w*\b|\bstandard\b|\bcalibrat\w*|\bcheck (?:weight|mass of)\b|\bsd\b|\bdrift\b")),
+    (_NET, compile_label(rf"\b(?:gross|full|total|filled)\b\s*(?:-|minus|less)\s*(?:the )?(?:tare|empty|{_VESSEL})|\bby diff\w*|^net\b|\bm ?[0-9a-z]? ?- ?m ?[0-9a-z]?\b|\b(?:subtract\w*|minus|difference)\b")),
     (_LOSS, compile_label(
-        r"\bloss\b|\blost\b|\blod\b|\bgiven (?:off|up)\b|\bdriven (?:off|out)\b|\bevaporated\b|\bremoved\b|\breleased\b|\bescaped\b|\bdecrease\b|\bweight change\b|\bmass change\b"
+        r"\bloss\b|\blost\b|\blod\b|\bgiven (?:off|up)\b|\bdriven (?:off|out)\b|\bevaporated\b|\bremoved\b|\breleased\b|\bescaped\b|\bsublimed\b|\bexpelled\b|\bevolved\b|\blighter\b|\bshrink\w*\b|\bburnt off\b|\bdecrease\b|\bweight change\b|\bmass change\b"
         r"|\bvapou?r\b|\bmoisture\b|^[^+]*\bwater\b(?!.*\bvolume\b)|\bh2o\b|\boff\b(?! the)|\b(?:Δ|delta |d)m\b"
     )),
     (_GROSS, compile_label(
-        rf"\bgross\b|\bloaded\b|\bfull\b|\bfilled\b|\b{_VESSEL}\b[^,;]{{0,15}}?(?:\+|\bplus\b|\bwith\b|\band\b)|(?:\+|\bplus\b) ?\w+"
+        rf"\bgross\b|\bm1\b|\bloaded\b|\bfull\b|\bfilled\b|\b{_VESSEL}\b[^,;]{{0,15}}?(?:\+|\bplus\b|\bwith\b|\band\b)|(?:\+|\bplus\b) ?\w+"
         r"|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid|salt|cake|solid)\b"
     )),
     (_TARE, compile_label(
-        rf"\btare\b|\bempty\b|\b{_VESSEL} (?:alone|only)\b|^(?:desc |m |mass |weight )?(?:of (?:the )?)?(?:the )?{_VESSEL}(?: mass| weight)?(?: m?g)*$"
+        rf"\btare\b|\bempty\b|\bbare\b|\bm0\b|\b{_VESSEL} (?:alone|only|blank|before filtration)\b|^(?:desc |m |mass |weight )?(?:of (?:the )?)?(?:the )?(?:dry |dried |clean |new |filter )*{_VESSEL}(?: mass| weight)?(?: m?g)*$"
     )),
-    (_NET, compile_label(r"\bnet\w*\b|\bprecipitate\b|\bcake\b|\bsolid\b|\bpowder\b|\bcrystals?\b|\bproduct\b|\bcontents?\b(?! \w+ from)|\bresidue\b")),
+    (_NET, compile_label(r"\bnet\w*\b|\bprecipitate\b|\bliquid\b|\bsubstance\b|\bsediment\b|\btss\b|\bsediments?\b|\bfill\b|\bcake\b|\bsolid\b|\bpowder\b|\bcrystals?\b|\bproduct\b|\bcontents?\b(?! \w+ from)|\bresidue\b")),
 )  # fmt: skip
 _EARLIER = compile_label(
     r"\bwet\b|\bmoist\b|\bair-?\s?dr(?:y|ied)\b|\bdamp\b|\bbefore\b|\binitial\b|\bfirst\b|\bfresh\b|\bas received\b|\bprevious\b"
 )
 _LATER = compile_label(r"\bdry\b|\bdried\b|\bafter\b|\bfinal\b|\bcooled\b|\bsec\b")
-_FILLER = frozenset(
-    [
-        "m",
-        "mass",
-        "weight",
-        "g",
-        "mg",
-        "kg",
-        "µg",
-        "the",
-        "of",
-        "in",
-        "a",
-        "w",
-        "weighing",
-        "value",
-        "result",
-        "mean",
-        "reading",
-        "final",
-        "dry",
-        "wet",
-        "moist",
-        "data",
-    ]
+_FILLER = words.word_set(
+    "m mass weight g mg kg µg the of in a w weighing value result mean reading final dry wet moist data so thus hence therefore is alone before after "
+    "initial out"
 )
 _SHARE = compile_label(
     r"\bloss\b|\blost\b|\blod\b|\bmoisture\b|\bwater\b|\bh2o\b|\boff\b|\bof (?:the |its )?(?:wet|dry|moist|damp|fresh|initial|original)\b|\b(?:dry|wet) basis\b"
+)
+_DRY_SHARE = compile_label(
+    r"\bdry (?:matter|substance|residue|solids?)(?: content)?\b(?! basis)|\bsolids? content\b|\btotal solids\b|\btrocken(?:substanz|ruckstand|gehalt)\b|\bsiccite\b|\bmatiere (?:seche|dry)\b|\bmateria (?:seca|dry)\b"
 )
 _NO_SHARE = compile_label(
     r"\brecover\w*\b|\byield\b|\bhumidity\b|\brh\b|\bpurity\b|\bspec\w*\b|\blimit\b|\btarget\b|\bexpected\b|\bretain\w*\b|\bleft\b|\bremain\w*\b|\bethanol\b|\bsolution\b|\bloss of ignition\b"
@@ -90,6 +70,9 @@ _ARROW = re.compile(
 _SAMPLE = compile_label(
     r"\bunknown\b|\bsample\b|\bfrom\b|\btaken\b|\bweighed in\b|\btest portion\b|\baliquot\b|\bspecimen\b|\bstarting\b|\bu[0-9]\b"
 )
+
+
+_UNIT_BRACKET = re.compile(r"\s?[(\[](?:m|k|µ)?g[)\]]")
 
 
 class Mass(NamedTuple):
@@ -122,6 +105,8 @@ def check_differences(transition: Transition) -> Findings:
         if transition.action in _DRYING:
             yield from _check_moisture(subject.name, pool, [*after, *observed])
             yield from _check_recovery(transition, subject, pool, [*after, *observed])
+        yield from _check_items(subject.name, observed, " ".join(part.text for part in subject.parts))
+        yield from _check_weighed_mean(subject.name, observed)
         yield from _check_found_element(transition, subject.name, pool, [*before, *after], observed)
 
 
@@ -143,6 +128,7 @@ def _collect_words(*views: MaterialView | None) -> frozenset[str]:
 
 
 def _find_role(claim: Claim, own_words: frozenset[str]) -> str:
+    claim = replace(claim, label=_UNIT_BRACKET.sub("", claim.label))
     label = claim.label.rpartition("=")[0].strip() or claim.label if "=" in claim.label else claim.label
     for role, pattern in _ROLES:
         if pattern.search(claim.label if role == _NET and "-" in claim.label else label):
@@ -170,6 +156,9 @@ def _iter_masses(
         # A mass that only its state names ("wet 25.5 g") is that of the substance.
         if not role and set(words.tokenize(claim.label)) <= _FILLER and (_EARLIER.search(text) or _LATER.search(text)):
             role = _NET
+        # "weight before 25.4 g" may be gross or net; its difference to the weight after is the loss in both cases.
+        if not role and re.search(r"\bmass\b|\bweigh\w*\b|\breading\b", text):
+            role = _WHOLE
         is_named = any(pattern.search(text) for name, pattern in _ROLES if name == role)
         yield Mass(role, claim_state, claim.value, claim.step, is_named=is_named)
 
@@ -199,10 +188,14 @@ def _iter_implied_nets(pool: list[Mass]) -> Iterator[Mass]:
 
 
 def _list_differences(pool: list[Mass], stated: Mass) -> list[Decimal]:
-    """Return all positive differences between other masses of the same object."""
-    others = {mass.value for mass in pool if mass is not stated and not (mass.is_stated and mass.role == stated.role)}
-    others |= {mass.value for mass in pool if not mass.is_stated}
-    return [abs(first - second) for first, second in combinations(others, 2)]
+    """Return the differences of other masses of the object that can mean something: before and after, full and empty."""
+    others = [m for m in pool if m is not stated and (m.role != stated.role or not m.is_stated)]
+    meaningful = ({_GROSS, _TARE}, {_WHOLE, _TARE}, {_WHOLE, _NET})
+    return [
+        abs(first.value - second.value)
+        for first, second in combinations(others, 2)
+        if first.role == second.role or "" in (first.role, second.role) or {first.role, second.role} in meaningful
+    ]
 
 
 def _check_role(subject: str, pool: list[Mass], role: str) -> Findings:
@@ -232,7 +225,7 @@ def _check_role(subject: str, pool: list[Mass], role: str) -> Findings:
 
 def _find_loss(pool: list[Mass]) -> tuple[Decimal | None, Decimal]:
     """Return (what was lost, its rounding) from the weighings before and after, or (None, 0)."""
-    for role in (_GROSS, _NET):
+    for role in (_GROSS, _NET, _WHOLE):
         early, late = _find_only(pool, role, _EARLY), _find_only(pool, role, _LATE)
         if early and late and early.value > late.value:
             return early.value - late.value, early.step + late.step
@@ -249,7 +242,12 @@ def _check_moisture(subject: str, pool: list[Mass], found: list[Claim]) -> Findi
         return
     for claim in found:
         text = f"{claim.label} {claim.context}"
-        if claim.dimension != "ratio" or "%" not in claim.text or not _SHARE.search(text) or _NO_SHARE.search(text):
+        if (
+            claim.dimension != "ratio"
+            or "%" not in claim.text
+            or not (_SHARE.search(text) or _DRY_SHARE.search(text))
+            or _NO_SHARE.search(text)
+        ):
             continue
         wet_value = wet.value if wet else dry.value + losses[0] if dry else None
         dry_value = dry.value if dry else wet.value - losses[0] if wet else None
@@ -260,6 +258,8 @@ def _check_moisture(subject: str, pool: list[Mass], found: list[Claim]) -> Findi
             [wet_value] if is_wet and not is_dry else [dry_value] if is_dry and not is_wet else [wet_value, dry_value]
         )
         possible = [loss / base * 100 for loss in losses for base in bases if base]
+        if _DRY_SHARE.search(text):
+            possible = [dry_value / wet_value * 100] if dry_value and wet_value else []
         if not possible:
             continue
         expected = min(possible, key=lambda value: abs(value - claim.value))
@@ -267,6 +267,44 @@ def _check_moisture(subject: str, pool: list[Mass], found: list[Claim]) -> Findi
         shown = f"{expected:.3g} %", f"{claim.value:f} %"
         message = f"the loss is {shown[0]} of the mass, not {shown[1]}"
         yield from compare("L04", subject, expected, claim.value, "ratio", message, allowed, allowed, shown=shown)
+
+
+_ITEMS = re.compile(
+    r"(?<![\w.])([0-9]{1,4}) (?:\w+ )?(?:tablets|capsules|seeds|chips|pieces|beads|crystals|grains|fish|larvae|leaves|coupons|discs|filters|plants|pills)\b"
+)
+_POOLED = compile_label(r"\b(?:total|pooled|together|all|combined|sum)\b")
+_MEAN = compile_label(r"\b(?:mean|average|avg|mittel\w*|moyenne|promedio|x̄)\b")
+
+
+def _check_items(subject: str, observed: list[Claim], text: str) -> Findings:
+    """Yield an error unless the average mass of counted items is their mass over their number."""
+    numbers = {Decimal(number) for number in _ITEMS.findall(text)}
+    masses = [claim for claim in observed if claim.dimension == "mass"]
+    means = [claim for claim in masses if re.search(r"\b(?:per|each)\b", claim.label)]
+    pooled = {claim.value for claim in masses if claim not in means} if _POOLED.search(text) else set()
+    if len(numbers) == len(pooled) == len({claim.value for claim in means}) == 1:
+        expected, stated = pooled.pop() / numbers.pop(), means[0]
+        allowed = expected / 50 + stated.step * 2
+        shown = units.format_value(expected, "mass"), units.format_value(stated.value, "mass")
+        message = f"the average mass is {shown[0]}, not {shown[1]}"
+        yield from compare("L04", subject, expected, stated.value, "mass", message, allowed, allowed, shown=shown)
+
+
+def _check_weighed_mean(subject: str, observed: list[Claim]) -> Findings:
+    """Yield an error if the mean of repeated weighings is outside them."""
+    masses = [claim for claim in observed if claim.dimension == "mass" and claim.value > 0]
+    means = [claim for claim in masses if claim.matches(_MEAN) and not claim.is_approximate]
+    readings = [claim for claim in masses if not claim.matches(_MEAN)]
+    if len({claim.value for claim in means}) != 1 or len(readings) < 2:
+        return
+    lowest, highest = (pick(readings, key=lambda claim: claim.value) for pick in (min, max))
+    # Weighings of one object agree within a part in a thousand; other masses are not its readings.
+    if highest.value - lowest.value > lowest.value / 1000 or not lowest.value / 2 < means[0].value < highest.value * 2:
+        return
+    allowed = highest.value - lowest.value + 2 * (means[0].step + highest.step)
+    shown = units.format_value(highest.value, "mass"), units.format_value(means[0].value, "mass")
+    message = f"the mean of the weighings is near {shown[0]}, not {shown[1]}"
+    yield from compare("L20", subject, highest.value, means[0].value, "mass", message, allowed, allowed, shown=shown)
 
 
 def _check_recovery(

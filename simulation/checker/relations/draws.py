@@ -14,7 +14,7 @@ ZERO = Decimal(0)
 _FRESH_PORTIONS = words.word_set(
     "MeasureOsmolality NucleicAcidQuantification qPCR TotalProteinQuantification ELISA CapillaryELISA MassSpectrometry HPLC"
 )
-_PORTION = words.word_set("sample injection")
+_PORTION = words.word_set("sample injection template specimen load loading aliquot")
 # A reagent is pipetted with some surplus, and a rounded volume may hide a tenth of a portion.
 _SURPLUS = Decimal("0.15")
 _WASTE = Decimal(2)  # factor of what the readings take

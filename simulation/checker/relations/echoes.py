@@ -182,6 +182,11 @@ _ROLES = {
     "path": "path cuvette",
     "rotor": "rotor radius",
 }
+# Words of names of settings that also name other things of a record.
+_COMMON = words.word_set(
+    "time duration volume vol rate temperature temp value setting of for the and at in sample total final initial max min number size amount mass "
+    "speed record frame first second wash water buffer medium tube well plate gel cell reagent transfer incubation stock step s min h °c c ml µl"
+)
 _ECHOED_BY_NAME = ("duration", "length", "temperature", "voltage", "flow", "rotation", "pressure", "volume")
 _MEASURED = re.compile(
     r"\b(?:mean|peak|measured|observed|found|response|rise|decay|latency|maxim\w+|minim\w+|in all|half|total|left|remaining|after|until|before|retention|band|size|diameter|shift|spectr\w*|scan|each of)\b"
@@ -203,7 +208,10 @@ def _check_named_settings(transition: Transition) -> Findings:
                 amount
                 for key_words, amount, dimension in settings
                 if dimension == claim.dimension
-                and any(role in key_words and label_words & set(texts.split()) for role, texts in _ROLES.items())
+                and (
+                    (dimension != "volume" and label_words & key_words - _COMMON)
+                    or any(role in key_words and label_words & set(texts.split()) for role, texts in _ROLES.items())
+                )
             ]
             values = [amount.value for _, amount, dimension in settings if dimension == claim.dimension]
             if not named or claim.value in known or claim.is_approximate or _MEASURED.search(claim.label):
@@ -215,6 +223,10 @@ def _check_named_settings(transition: Transition) -> Findings:
 
 
 _ABSORBANCE_AT = re.compile(r"(?<![A-Za-z0-9])(?:A|OD|Abs|E|absorbance|Ext)[ _]?\(?([2-9][0-9]{2})\)?(?![0-9])(?!\s?/)")
+_EXCITATION_EMISSION = re.compile(
+    r"\b(?:ex|excitation|λex)\w*\s?/?\s?(?:em|emission|λem)\w*\s?[:=]?\s?([2-9][0-9]{2})\s?/\s?([2-9][0-9]{2})(?![0-9])",
+    re.IGNORECASE,
+)
 _ABSORBANCE_ACTIONS = words.word_set("UsePhotospectrometer UsePlateReader TotalProteinQuantification ELISA")
 
 
@@ -224,6 +236,13 @@ def _check_absorbance_labels(transition: Transition) -> Findings:
         return
     texts = [leaf.value_text for leaf in transition.parameters.leaves if "wavelength" in leaf.word_set]
     set_lengths = {number for text in texts for number in re.findall(r"(?<![0-9])[2-9][0-9]{2}(?![0-9])", text)}
+    for seen in transition.observations if len(set_lengths) == 2 else ():
+        for pair in _EXCITATION_EMISSION.findall(seen.full_text[:1500]):
+            # Filters are named by their centre, which may be some nanometres away.
+            holds = all(any(abs(int(a) - int(b)) <= 15 for b in set_lengths) for a in pair)
+            shown = "/".join(sorted(set_lengths)), "/".join(pair)
+            message = f"the action set {shown[0]} nm, but the record is of {shown[1]} nm"
+            yield from require("L16", holds, seen.path, f"{shown[0]} nm", f"{shown[1]} nm", message)
     # With a first and a last wavelength, a spectrum was recorded.
     is_scan = any({"start", "end", "scan", "range", "step"} & leaf.word_set for leaf in transition.parameters.leaves)
     known = {number for text in transition.input_texts for number in _ABSORBANCE_AT.findall(text)}

@@ -1,4 +1,4 @@
-"""L05, L17 and L23: limits of tubes, wells, gels, stains, detectors and balances, and how densely cells can be packed.
+"""L05, L17 and L23: limits of tubes, wells, gels, stains and detectors, and how densely cells can be packed.
 
 Limits are set beyond what any product of the kind reaches, because a record names the kind and rarely the product.
 """
@@ -62,8 +62,6 @@ _BAND_SEEN = compile_label(
     r"\b(?:strong|sharp|clear|intense|bright|distinct|thick|prominent|visible|dark|heavy)\b[^.;]{0,40}\bband|\bband[^.;]{0,30}\b(?:strong|sharp|clear|intense|bright|visible|seen)\b"
 )
 _NO_BAND = compile_label(r"\bno\b|\bnot\b|\bfaint\b|\bnone\b|\bweak\b|\bbarely\b|\babsent\b")
-# Capacity of balances in g, above the largest models on sale.
-_BALANCES = {"microbalance": 60, "semi-micro": 320, "analytical": 520}
 # A part of a cell's own volume in pL, below the smallest of the kind: HEK293T and HeLa have 1.5 to 3, yeast 0.03, E. coli 0.0006.
 _CELL_VOLUMES = (
     (word_set("minicell"), "0.00002"), (word_set("coli bacteria bacterial bacterium bacillus pseudomonas isolate dh5 bl21"), "0.0002"),
@@ -79,13 +77,11 @@ _CT = compile_label(r"\bc[tq]\b|\bthreshold cycle\b|\bquantification cycle\b")
 
 
 def check_equipment(transition: Transition) -> Findings:
-    """L05: yield an error if a vessel is spun above its rating, a well overflows, or a balance is overloaded."""
+    """L05: yield an error if a vessel is spun above its rating or a well overflows."""
     if transition.action == "Centrifuge":
         yield from _check_force(transition)
     for view in transition.usable_outputs:
         yield from _check_well(transition, view)
-    if transition.action == "MeasureWeight":
-        yield from _check_balance(transition)
 
 
 def _check_force(transition: Transition) -> Findings:
@@ -143,23 +139,6 @@ def _check_well(transition: Transition, view: MaterialView) -> Findings:
         got,
         f"{view.name} is one well and holds {got}",
     )
-
-
-def _check_balance(transition: Transition) -> Findings:
-    kind = str(transition.parameters.raw.get("balance", "")).lower()
-    maximum = next((limit for name, limit in _BALANCES.items() if name in kind), None)
-    for seen, found in claims.list_observed(transition) if maximum else ():
-        masses = [claim.value for claim in found if claim.dimension == "mass"]
-        if masses and maximum:
-            got = units.format_value(max(masses), "mass")
-            yield from require(
-                "L05",
-                max(masses) <= maximum * 1_000_000,
-                seen.path,
-                f"at most {maximum} g",
-                got,
-                f"{got} is above the capacity of {kind} balances",
-            )
 
 
 def check_detection(transition: Transition) -> Findings:

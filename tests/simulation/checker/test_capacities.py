@@ -134,3 +134,24 @@ def test_one_foreign_condition_among_values_of_the_list_is_an_error():
     assert found(line("refrigerated")) == {"L11"}
     # A simulator that always writes so has another spelling of the list.
     assert "L11" not in found(line("fridge", "fridge"))
+
+
+@pytest.mark.parametrize(
+    ("action", "device", "right", "wrong"),
+    [
+        ("Filter", {"filter": "centrifugal unit 0.5 mL, 30 kDa"}, "450 µL", "3 mL"),
+        ("Dialysis", {"device": "cassette 0.5-3 mL"}, "2 mL", "12 mL"),
+    ],
+)
+def test_filter_unit_and_cassette_hold_their_sample(action, device, right, wrong):
+    def found(volume):
+        return codes(action, {**device, "duration": "16 h"}, {"volume": volume}, {"volume": volume}) & {"L05"}
+
+    assert found(right) == set()
+    assert found(wrong) == {"L05"}
+
+
+@pytest.mark.parametrize(("mass", "expected"), [("118.2205 g", set()), ("318.2205 g", {"L05"})])
+def test_balance_with_a_stated_maximum(mass, expected):
+    setting = {"balance": "analytical (max 220 g)"}
+    assert codes("MeasureWeight", setting, {"colour": "white"}, {"colour": "white"}, ("Reading", mass)) == expected

@@ -43,6 +43,7 @@ PCR = {"cycles": 35, "denaturation_time": "15 s", "annealing_time": "20 s", "ext
         ("DryingOven", {"temperature": "105 °C", "duration": "2 h"}, "oven", "in 14:00, out 16:05", "in 14:00, out 15:00"),
         ("DryingOven", {"temperature": "105 °C", "duration": "6 h"}, "Ofen", "von 9:00 bis 15:10", "von 9:00 bis 12:00"),
         ("Incubate", {"temperature": "37 °C", "duration": "3 h"}, "log", "t=0 s: start; t=10800 s: complete", "t=0 s: start; t=600 s: complete"),
+        ("Lyophilize", {"duration": "24 h"}, "log", "2024-03-04 16:00 vacuum on; 2024-03-05 16:10 vacuum off", "2024-03-04 16:00 vacuum on; 2024-03-05 04:10 vacuum off"),
         ("Incubate", {"temperature": "37 °C", "duration": "16 h"}, "log", "17:00 - 09:00", "17:00 - 02:00"),
     ],
 )  # fmt: skip

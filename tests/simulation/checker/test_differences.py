@@ -28,6 +28,8 @@ def weigh(properties, *records):
         ({"Tiegel leer": "31.2086 g"}, "Wägung", "Brutto 31.7348 g; netto {net} g"),
         ({"creuset vide": "31.2086 g"}, "pesée", "brut: 31.7348 g; précipité: {net} g"),
         ({"crisol vacío": "31.2086 g"}, "pesada", "bruto 31.7348 g, neto {net} g"),
+        ({"m0": "31.2086 g"}, "constant mass", "m1 = 31.7348 g, m1 - m0 = {net} g"),
+        ({"crucible": "31.2086 g"}, "Table", "| item | mass (g) |\n|---|---|\n| crucible + cake | 31.7348 |\n| cake | {net} |"),
         ({"empty_crucible_g": 31.2086}, "Reading", "gross weight 31.7348 g, AgCl by difference {net} g"),
     ],
 )  # fmt: skip
@@ -62,12 +64,28 @@ GROSS = ({"tare": "12.0000 g", "gross wet": "37.0000 g"}, {"tare": "12.0000 g", 
         ("moisture account", "net 25.000 -> 20.000 g, loss 5.00 g, 20.0 % of wet mass", "net 25.000 -> 20.000 g, loss 5.00 g, 26.0 % of wet mass"),
         ("water content", "25.0 % of dry mass", "22.1 % of dry mass"),
         ("LOD", "20.0 %", "23.0 %"),
+        ("dry matter content", "80.0 %", "75.0 %"),
+        ("siccité", "80 %", "85 %"),
+        ("balance note", "the soil became 5.00 g lighter", "the soil became 7.00 g lighter"),
         ("moisture (dry basis)", "25.0 %", "20.0 % of dry mass"),
     ],
 )  # fmt: skip
 def test_loss_on_drying_follows_from_the_weighings(description, right, wrong):
     assert codes(dry(*GROSS, description, right)) == set()
     assert codes(dry(*GROSS, description, wrong)) == {"L04"}
+
+
+@pytest.mark.parametrize(
+    ("description", "right", "wrong"),
+    [
+        # 3.250 g / 10 = 325 mg
+        ("pooled weight of the 10 tablets 3.250 g; average per tablet", "325 mg", "352 mg"),
+        ("three readings", "12.3451 g, 12.3449 g, 12.3450 g; average 12.3450 g", "12.3451 g, 12.3449 g, 12.3450 g; average 12.3950 g"),
+    ],
+)  # fmt: skip
+def test_mean_mass_follows_from_its_weighings(description, right, wrong):
+    assert codes(weigh({}, (description, right))) == set()
+    assert codes(weigh({}, (description, wrong))) & {"L04", "L20"}
 
 
 def test_moisture_of_each_of_several_dishes_is_checked():

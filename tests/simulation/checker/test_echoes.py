@@ -25,6 +25,8 @@ def codes(action, parameters, description, value, after=None):
         ("UsePhotospectrometer", {"wavelength": "600 nm"}, "culture", "OD600 0.42", "OD550 0.42"),
         ("UsePlateReader", {"wavelength": "562 nm"}, "Extinktion", "A562: 0.51; 0.52", "A595: 0.51; 0.52"),
         ("HPLC", {"detection_wavelength": "273 nm", "injection_volume": "10 µL"}, "log", "10 µL injected", "25 µL injected"),
+        ("UsePlateReader", {"excitation_wavelength": "485 nm", "emission_wavelength": "528 nm"}, "RFU", "Ex/Em 485/528: 5210", "Ex/Em 544/590: 5210"),
+        ("HPLC", {"flow_rate": "1 mL/min"}, "method printout", "flow 1.0 mL/min", "flow 0.4 mL/min"),
         ("CyclicVoltammetry", {"purge_time": "10 min"}, "cell", "purged 10 min with argon", "purged 3 min with argon"),
     ],
 )  # fmt: skip

@@ -183,7 +183,7 @@ def test_unit_of_a_text_is_returned_in_the_standard_spelling(text, dimension, un
         ("HEK293T cells", "2000000 cells/mL"),
         ("lentiviral vector", "2000000 TU/mL"),
         ("jGCaMP7f vector", "2000000 vg/mL"),
-        ("free minicells", "2000000 1/mL"),
+        ("fat globules", "2000000 1/mL"),
     ],
 )
 def test_number_per_volume_is_shown_in_the_unit_of_what_is_counted(name, text):

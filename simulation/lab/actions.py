@@ -11,7 +11,7 @@ from simulation.lab.materials import Inventory, Material
 from simulation.lab.parameters import Parameter, ParameterError
 
 KINDS = ("transformation", "measurement", "synthesis", "control")
-FIDELITIES = ("quantities computed", "state tracked", "bookkeeping only")
+FIDELITIES = ("quantities computed", "state tracked", "declared readings", "bookkeeping only")
 SUBMIT, QUIT = "SubmitMaterialsObservationsForReview", "Quit"
 
 

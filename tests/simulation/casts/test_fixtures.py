@@ -44,7 +44,10 @@ def test_all_wrong_files_are_reported_and_nothing_is_loaded(fixtures_copy: Path)
         call_command("load_lab", directory=fixtures_copy)
     said = str(refused.value)
     assert "Transfer.json:1: kind: is 'magic'; allowed: transformation, measurement, synthesis, control" in said
-    assert "Wait.json:1: fidelity: is 'sure'; allowed: quantities computed, state tracked, bookkeeping only" in said
+    assert (
+        "Wait.json:1: fidelity: is 'sure'; allowed: quantities computed, state tracked, declared readings, bookkeeping only"
+        in said
+    )
     assert not CatalogueEntry.objects.exists() and not Experiment.objects.exists()
 
 

@@ -23,7 +23,7 @@ _CHANGES_VESSEL = word_set(
 # Actions whose output may be another material than the input that it continues.
 _CHANGES_IDENTITY = word_set("AttemptDNAExtraction Combine Thermocycler qPCR Aliquot AcousticLiquidHandling")
 # Properties that change with storage and time, or describe appearance; a simulator may drop them.
-_TRANSIENT = word_set(
+TRANSIENT = word_set(
     "temperature temp co2 carbon humidity statu state phase appearance location storage condition time age note color colour "
     "dissolved gas turbidity volume vol position orientation homogeneity mixed mixing label description remaining history temperatur "
     "atmosphere bubble clarity confluence viability step date last prepared preparation usage light stage ready purpose use type form"
@@ -35,6 +35,7 @@ _PERMANENT = _IDENTITY | word_set(
 # These describe the whole plate, so one well may differ.
 _OF_THE_PLATE = word_set("well volume position format layout container capacity name phase number count")
 _STAYING = (words.INERT, words.HEAT, *words.MEASUREMENTS)
+CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os nih3t3 vero hepg2 cos7 mcf7 caco2")
 _VESSEL_KEYS = tuple({key} for key in ("vessel", "tube", "vial", "bottle", "flask", "labware"))
 _SAME_AMOUNT = 50  # two amounts are the same if they differ by at most a 50th, that is 2 %
 _MAX_GAIN = Decimal("1.01")  # factor of a volume: rounding
@@ -67,7 +68,6 @@ def check_identity(transition: Transition) -> Findings:
             yield from _check_vessel_kind(transition, before, after)
             yield from _check_individual(before, after)
             yield from _check_codes(transition, before, after)
-            yield from _check_replaced_words(transition, before, after)
             for leaf in before.leaves:
                 if leaf.value_text:
                     yield from _check_property(transition, leaf, before, after)
@@ -105,7 +105,7 @@ def _check_individual(before: MaterialView, after: MaterialView) -> Findings:
 
 # A code in a name: "RB-2", "AAV9", "B2", "pEGFP-C1". Counters of time and passages change and are left out.
 _CODE = re.compile(r"(?<![A-Za-z0-9.])([A-Za-z]{1,8}-?[0-9]{1,4}[A-Za-z]?)(?![A-Za-z0-9.%])")
-_COUNTER = re.compile(
+COUNTER = re.compile(
     r"^(?:div|d|day|p|t|h|hpf|dpf|dpi|dil|std|s|x|no|step|run|rep|cycle|n|v|pass|wk|week|rt|lane|ph)-?[0-9]",
     re.IGNORECASE,
 )
@@ -120,7 +120,7 @@ def _check_codes(transition: Transition, before: MaterialView, after: MaterialVi
     ).lower()
     all_after = " ".join(view.name for view in transition.outputs).lower()
     old, new = (
-        [code.lower() for code in _CODE.findall(view.name.replace("_", " ")) if not _COUNTER.match(code)]
+        [code.lower() for code in _CODE.findall(view.name.replace("_", " ")) if not COUNTER.match(code)]
         for view in (before, after)
     )
     lost = [code for code in old if code not in all_after.replace("_", " ")]
@@ -130,67 +130,6 @@ def _check_codes(transition: Transition, before: MaterialView, after: MaterialVi
         if len(replaced) == 1:
             text = f"{after.name} had the code {replaced[0]} before"
             yield error_finding("L19", after.name, replaced[0], code, text)
-
-
-# A token with capitals and digits names a substance, a clone or a construct; amounts, times and wells have other forms.
-_NAMED_TOKEN = re.compile(r"[A-Za-z]*[A-Z][A-Za-z]*-?[0-9]+[A-Za-z]?|[A-Z]{2,}[a-z]*-?[0-9]*")
-_TOKENS = re.compile(r"[^\s;:,()/=+]+")
-# Words of a state or a stage; participles are added by their endings.
-_STATES = word_set(
-    "before after initial final fresh old new warm cold hot wet dry empty full clear turbid open closed left right upper lower top bottom rest remaining morning evening "
-    "first second third last next previous today yesterday intact whole part partial start finish early late high low raw clean spent free bound ready waiting spun frozen shaken split held kept drawn taken done grown ground blown wrung settled overnight"
-)
-_PARTICIPLE = re.compile(r"(?:ed|ing|ado|ada|ido|ida|ados|adas|é|ée|és|ées|iert|iertes|ierte|ly)$")
-
-
-def _check_replaced_words(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:
-    """Yield an error if one word of a name, or one code in a property, is replaced in an action that changes no material."""
-    if transition.family not in (words.INERT, *words.MEASUREMENTS):
-        return
-    known = transition.input_words
-    old, new = before.name_words, after.name_words
-    if len(old) == len(new):
-        changed = [(first, second) for first, second in zip(old, new, strict=True) if first != second]
-        if len(changed) == 1 and all(_is_noun(word) for word in changed[0]):
-            lost, gained = changed[0]
-            if lost not in after.all_words and gained not in known and not _is_spelling(lost, gained):
-                text = f"{after.name} was {lost} before, which {transition.action} cannot change to {gained}"
-                yield error_finding("L19", after.name, lost, gained, text)
-    for leaf in before.leaves:
-        same = [other for other in after.leaves if other.word_set == leaf.word_set and other.value_text]
-        if len(same) != 1 or leaf.word_set & _TRANSIENT - {"type", "form"} or leaf.value_text == same[0].value_text:
-            continue
-        first, second = _TOKENS.findall(leaf.value_text), _TOKENS.findall(same[0].value_text)
-        changed = [pair for pair in zip(first, second, strict=False) if pair[0] != pair[1]]
-        if len(first) != len(second) or len(changed) != 1:
-            continue
-        lost, gained = changed[0]
-        is_code = all(
-            _NAMED_TOKEN.fullmatch(token) and not _COUNTER.match(token) and not words.is_well(token)
-            for token in changed[0]
-        )
-        if is_code and gained.lower() not in known and not _is_spelling(lost.lower(), gained.lower()):
-            text = f"{leaf.key} of {after.name} had {lost} before, which {transition.action} cannot change to {gained}"
-            yield error_finding("L19", after.name, lost, gained, text)
-
-
-def _is_noun(word: str) -> bool:
-    return (
-        len(word) >= 4
-        and word.isalpha()
-        and word not in _STATES
-        and word not in words.GENERIC
-        and not _PARTICIPLE.search(word)
-    )
-
-
-def _is_spelling(first: str, second: str) -> bool:
-    """Return whether two words are spellings or forms of one: "basaltic" and "basalt"."""
-    return (
-        first in second
-        or second in first
-        or (first[:4] == second[:4] and first[:4].isalpha() and min(len(first), len(second)) > 5)
-    )
 
 
 def _check_property(transition: Transition, leaf: Leaf, before: MaterialView, after: MaterialView) -> Findings:
@@ -237,7 +176,7 @@ def _check_lost_property(transition: Transition, leaf: Leaf, after: MaterialView
     )
     # The same component under another key.
     is_stated_elsewhere = is_stated_elsewhere or properties.find_component(leaf) in after.concentrations
-    if is_stated_elsewhere or (key_words & _TRANSIENT and not is_identity):
+    if is_stated_elsewhere or (key_words & TRANSIENT and not is_identity):
         return
     # An ingredient's concentration, and the output has properties but no concentration.
     has_lost_all = len(after.leaves) > 1 and not after.concentrations
@@ -379,17 +318,14 @@ def _check_unchanged(transition: Transition, plate: MaterialView, output: Materi
         yield error_finding("L21", name, str(old)[:40], str(new)[:40], text)
 
 
-_CELL_LINES = word_set("hek293t hek293 cho hela jurkat k562 a549 u2os nih3t3 vero hepg2 cos7 mcf7 caco2")
-
-
 def check_cell_lines(transition: Transition) -> Findings:
     """L19: yield an error if the name of a material has a cell line that no input mentions."""
     if transition.family in (words.MAKE, words.CONTROL, words.UNKNOWN):
         return
-    had = _CELL_LINES & transition.input_words
+    had = CELL_LINES & transition.input_words
     known = {word[:6] for word in transition.input_words}
     for output in transition.outputs if had else ():
-        lines = {line for line in _CELL_LINES & set(output.name_words) if line[:6] not in known}
+        lines = {line for line in CELL_LINES & set(output.name_words) if line[:6] not in known}
         shown = ", ".join(sorted(lines))
         text = f"{output.name} is of {shown}, which no input is"
         yield from require("L19", not lines, output.name, ", ".join(sorted(had)), shown, text)

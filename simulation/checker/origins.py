@@ -186,7 +186,7 @@ def _check_composition(transition: Transition, output: MaterialView, input_words
 # "5 % m/v sorbitol", "1.5 mM MgCl2", "10 U/mL heparin": an amount and the name of what it is of.
 _PHRASE = re.compile(
     r"(?<![\w.<~-])(?<![<≤] )([0-9]{1,6}(?:\.[0-9]{1,5})?)\s?(?:%|[nµum]?M|[nµum]?g/m?L|[nµum]?g/[µu]L|U/mL|mol/L|mmol/L)\s?"
-    r"(?:\(?[wvm]/[wvm]\)?\s?)?(?:of )?([A-Za-z][\w-]{2,30})(?![\w/])"
+    r"(?:\(?[wvm]/[wvm]\)?\s?)?(?:of )?([A-Za-z][\w-]{2,30}(?: (?!in\b|and\b|with\b|from\b|of\b|for\b|to\b)[A-Za-z][\w-]{2,30}){0,2})(?![\w/])"
 )
 _MORE_REAGENTS = word_set(
     "heparin xylose maltose raffinose dextran azide peg azithromycin erythromycin rifampicin nisin chloroquine butyrate valproate ficoll percoll iodixanol "
@@ -208,20 +208,21 @@ def _check_phrases(transition: Transition, output: MaterialView, input_words: fr
     lists_all = all(_lists_contents(view) or words.SOLVENTS & set(view.name_words) for view in filled)
     for leaf in output.leaves:
         for number, name in _PHRASE.findall(leaf.value_text) if leaf.value_text not in transition.input_texts else ():
-            word = next(iter(words.tokenize(name)), "")
-            substance = chemistry.find_substance(frozenset({word}))
-            is_reagent = word in words.REAGENTS | _MORE_REAGENTS or word in chemistry.SUBSTANCE_WORDS
-            if (
-                not is_reagent
-                or float(number) == 0
-                or words.add_reagents(frozenset({word})) & known
-                or chemistry.find_ion(word)
-            ):
-                continue
-            # Two salts may bring what a third one names: NaCl and KCl are not told apart from their ions.
-            if lists_all and not has_mixture if substance and substance.ions else not has_mixture:
-                text = f"{output.name} contains {name}, which no input contained"
-                yield error_finding("L01", output.name, "contents of the inputs", name, text)
+            for word in words.tokenize(name):
+                if float(number) > 0 and _is_new_reagent(word, known, lists_all, has_mixture):
+                    text = f"{output.name} contains {name}, which no input contained"
+                    yield error_finding("L01", output.name, "contents of the inputs", name, text)
+                    break
+
+
+def _is_new_reagent(word: str, known: frozenset[str], lists_all: bool, has_mixture: bool) -> bool:
+    """Return whether a word names a reagent or salt that no input can have brought."""
+    substance = chemistry.find_substance(frozenset({word}))
+    is_reagent = word in words.REAGENTS | _MORE_REAGENTS or word in chemistry.SUBSTANCE_WORDS
+    if not is_reagent or words.add_reagents(frozenset({word})) & known or chemistry.find_ion(word):
+        return False
+    # Two salts may bring what a third one names: NaCl and KCl are not told apart from their ions.
+    return lists_all and not has_mixture if substance and substance.ions else not has_mixture
 
 
 def _lists_contents(view: MaterialView) -> bool:

@@ -52,6 +52,10 @@ _PROMPT_PHRASES = re.compile(
     r"\b(?:JSON|output) (?:schema|format) (?:requires|above|as instructed)|\bI (?:will|have|was asked to|must|should) (?:now )?(?:introduce|insert|plant|make|include) (?:an? )?(?:subtle |small |obvious )?(?:error|mistake|flaw)|"
     r"\b(?:introduc\w+|insert\w+|plant\w+) (?:an? |the )?(?:subtle |small |obvious |type.{0,6})?(?:error|mistake|falsehood)|"
     r"\b(?:user|assistant|system) (?:prompt|message|turn)\b|<\|?(?:im_start|im_end|system|assistant|endoftext)\|?>|\bmust not reveal\b|\bdo not (?:reveal|tell|mention|disclose)\b[^.;]{0,30}\b(?:error|truth|agent|user)|"
+    r"(?:injected|planted|inserted|seeded|deliberate|intended)[_ -]?(?:error|fault|mistake|anomaly)\b|\berror[_ ](?:injected|planted|inserted|seeded|category|label|flag|to plant)|\bis_?(?:erroneous|implausible|incorrect|wrong|planted|fake)\b|"
+    r"\bground_truth\b|\bhidden[_ ](?:truth|label|state|instructions?)\b|\bhidden from (?:the )?(?:participant|expert|rater|reviewer|agent|reader|user|human)s?\b|\b(?:was|were|is|been) (?:deliberately |intentionally |purposely )?(?:falsified|fabricated|tampered with|made up)\b|"
+    r"\b(?:altered|changed|modified|corrupted) (?:one|a|the|this) (?:single )?(?:value|number|quantity|amount|detail)\b[^.;]{0,60}\b(?:implausible|wrong|incorrect|error|inconsistent|plausible)\b|\bas (?:requested|instructed|asked|told|required) (?:in|by) (?:the |your )?(?:task|prompt|system|user|instructions?)\b|"
+    r"\b(?:implausible|wrong|incorrect|inconsistent) (?:on purpose|by design|as instructed|as requested)\b|\bintentional(?:ly)? (?:wrong|incorrect|inconsistent|implausible|error|mistake)|\bfor the (?:rater|evaluator|grader|judge|annotator)s?\b|"
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )

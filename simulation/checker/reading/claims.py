@@ -18,7 +18,7 @@ from simulation.checker.reading.transition import ObservationView, Transition
 _MAX_CLAIMS = 300  # of one material or observation; bounds the time on hostile input
 # Not part of a name ("RB-4", "A260"), of a power ("10^-5"), of a ratio or of a range ("30-300").
 _NUMBER = re.compile(
-    r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^|-[A-Z])",
+    r"(?<![\w./^])(?<![\w^)][-–])(?:(?<![0-9)]\s)[+-])?[0-9]{1,15}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,2})?(?![0-9]|\.[0-9]|\s?[–-]\s?[0-9]|\^|(?-i:-[A-Z]))",
     re.IGNORECASE,
 )
 # Marks that end what a label refers to. A comma only before a space: "1,3-diol" is one word.
@@ -42,6 +42,8 @@ _NAMED_BRACKET = re.compile(r"\(((?:[^()0-9;]|(?<=[A-Za-z)])[0-9]){1,40})\)(?=[^
 _SYMBOL_BRACKET = re.compile(r"(?<![\w])([mcwVnMρβφ])\(([A-Za-z][^()0-9;,]{0,20}[0-9]?)\)")
 _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
+# "n_total=48 n_wt=11": a word with an equals sign names the number behind it.
+_NEXT_NAME = re.compile(r"\s[\w.%/+-]+\s?=\s*$")
 _ARROW = re.compile(r"→|->|=>")
 _DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
 _PERCENT_KEY = re.compile(r"(?:^|[_\s])(?:percent(?:age)?|pct|prozent|pourcent)(?:$|[_\s])|%", re.IGNORECASE)
@@ -70,12 +72,18 @@ class Claim:
     def relative_step(self) -> Decimal:
         return self.step / abs(self.value) if self.value else Decimal(0)
 
+    @cached_property
+    def own_label(self) -> str:
+        """Return the label without the description of the observation, which announces all of its numbers."""
+        return self.label.removeprefix(self.context)
+
     def matches(self, pattern: re.Pattern[str]) -> bool:
         return pattern.search(self.label) is not None
 
 
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
+    text = _arrange_rows(text)
     text = _SYMBOL_BRACKET.sub(r"\1 \2", text[:2000])
     text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
@@ -85,6 +93,19 @@ def read_text(text: str, label: str = "") -> list[Claim]:
             for claim in _read_prose(cell, row_label or label)
         ]
     return _read_prose(text, label)
+
+
+def _arrange_rows(text: str) -> str:
+    """Return a text in which rows of comma or tab separated values are a table, and " | " in one line separates entries."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    if len(lines) < 2:
+        return text.replace(" | ", "; ")
+    for separator in ("\t", ";", ","):
+        counts = {line.count(separator) for line in lines}
+        is_header = not _NUMBER.search(lines[0]) and not re.search(rf"{separator} ", text)
+        if len(counts) == 1 and counts != {0} and is_header and "|" not in text:
+            return "\n".join(line.replace(separator, " | ") for line in lines)
+    return text
 
 
 def _iter_cells(text: str) -> Iterator[tuple[str, str, str]]:
@@ -111,6 +132,7 @@ def _iter_cells(text: str) -> Iterator[tuple[str, str, str]]:
             for name, cell in zip(names, cells[1:], strict=False):
                 # The unit of a column may stand in its heading only.
                 unit = leaves.find_unit_in_key(name) if _PLAIN_NUMBER.fullmatch(cell) else ""
+                unit = "%" if not unit and _PLAIN_NUMBER.fullmatch(cell) and _PERCENT_KEY.search(name) else unit
                 yield f"{cells[0]} {name}".strip(), f"{cell} {unit}".strip(), line
 
 
@@ -167,7 +189,7 @@ def _make_claim(number: str, before: str, after: str, label: str, is_first: bool
     named = named if re.search(r"[A-Za-zΔ%]", named) else after
     is_approximate = bool(_APPROXIMATE.search(before) or (is_first and _APPROXIMATE.search(label[-30:])))
     # "30000 -> R0 = 1.5": what stands behind an arrow names the next number.
-    behind = _ARROW.split(after)[0] if named is not after else ""
+    behind = _NEXT_NAME.sub("", _ARROW.split(after)[0]) if named is not after else ""
     full_label = f"{label if is_first else ''} {named} {behind}"
     if not re.search(r"[A-Za-zΔ]", full_label):
         full_label = label
@@ -187,6 +209,13 @@ def read_value(value: Any, label: str = "") -> list[Claim]:
     if isinstance(value, str):
         return read_text(value, label)
     claims: list[Claim] = []
+    if (rows := _index_rows(value)) is not None:
+        for name, row in rows.items():
+            claims += [
+                replace(claim, label=f"{_clean_label(name)} {claim.label}".strip(), group=f"| {name}")
+                for claim in read_value(row, label)
+            ]
+        return claims[:_MAX_CLAIMS]
     for leaf in leaves.flatten_properties({label: value} if not isinstance(value, Mapping) else value):
         name = f"{leaf.path_text} {leaf.key}" if leaf.path_text != leaf.key else leaf.key
         if isinstance(leaf.value, str) and not leaf.unit:
@@ -200,6 +229,25 @@ def read_value(value: Any, label: str = "") -> list[Claim]:
             dimension = "ratio" if _PERCENT_KEY.search(name) else ""
             claims.append(Claim(_clean_label(name), number[0], dimension, number[1], f"{name} {leaf.value_text}"))
     return claims[:_MAX_CLAIMS]
+
+
+def _index_rows(value: Any) -> dict[str, Any] | None:
+    """Return {name: other entries} of a list of objects that each have their own name, or of an object of objects, else None."""
+    if isinstance(value, Mapping):
+        is_table = len(value) > 1 and all(isinstance(row, Mapping) and "unit" not in row for row in value.values())
+        return {str(name)[:80]: row for name, row in list(value.items())[:60]} if is_table else None
+    if not isinstance(value, list) or len(value) < 2 or not all(isinstance(row, Mapping) for row in value):
+        return None
+    for key in value[0]:
+        names = [row.get(key) for row in value]
+        is_name = all(
+            isinstance(name, str) and re.search(r"[A-Za-z]", name) and not units.split_number(name) for name in names
+        )
+        if is_name and len(set(names)) == len(names):
+            return {
+                str(row[key])[:80]: {other: inner for other, inner in row.items() if other != key} for row in value[:60]
+            }
+    return None
 
 
 def read_observation(seen: ObservationView) -> list[Claim]:

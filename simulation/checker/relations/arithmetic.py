@@ -27,6 +27,11 @@ def compile_label(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.IGNORECASE)
 
 
+def is_count(claim: Claim) -> bool:
+    """Return whether a claim is a whole number of things."""
+    return claim.dimension in ("", "count") and claim.value == claim.value.to_integral_value() and claim.value >= 0
+
+
 def find_term(found: Iterable[Claim], pattern: re.Pattern[str], dimensions: Sequence[str] = ("",)) -> Claim | None:
     """Return the only claim with such a label and dimension, or None if there is none or several differ."""
     matches = [claim for claim in found if claim.dimension in dimensions and claim.matches(pattern)]
@@ -99,7 +104,9 @@ _PEAK = compile_label(
 _RELATIVE_CHANGE = compile_label(
     r"(?:Δ|\bd|delta ?)(?:f|r|s)\s?/\s?(?:f|r|s)[_ ]?0?\b|\b(?:change|increase|rise|decrease|drop)\b.*\b(?:relative|baseline)\b|\brelative (?:change|increase|decrease)\b"
 )
-_FOLD_CHANGE = compile_label(r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold[- ]change\b")
+_FOLD_CHANGE = compile_label(
+    r"(?<![Δd])\bf\s?/\s?f_?0\b|\bfold\b(?!.*(?:dilut|concentrat))|\btimes (?:the|as|higher|more|brighter)\b"
+)
 _FROM_TO = compile_label(
     r"\bfrom ([0-9]{1,7}(?:\.[0-9]{1,4})?)[^0-9;|]{0,15} to ([0-9]{1,7}(?:\.[0-9]{1,4})?)(?![0-9.]*\s?%)[^0-9;|%]{0,60}?([+-]?[0-9]{1,4}(?:\.[0-9]{1,2})?)\s?%"
 )
@@ -109,13 +116,15 @@ _DELTA_CT, _CT = compile_label(r"(?:\bdelta|Δ|\bd) ?-?c[tq]\b"), compile_label(
 def check_arithmetic(transition: Transition) -> Findings:
     """L20: check ratios, differences, shares, sums and relative changes within every observation."""
     yield from _check_signal_share(transition)
+    yield from _check_cycles_ratio(transition)
+    yield from _check_mean("the readings", [claim for _, found in claims.list_observed(transition) for claim in found])
     gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
     for seen, found in claims.list_observed(transition):
+        yield from _check_mean(seen.path, found)
         yield from _check_ratios(seen, found)
         yield from _check_voltammogram(seen, found)
         yield from _check_relative_change(seen, found, gathered)
         yield from _check_area_share(seen, found)
-        yield from _check_mean(seen, found)
         yield from _check_from_to(seen)
         yield from _check_delta_ct(seen, found)
         yield from _check_replicates_in_brackets(seen)
@@ -155,10 +164,14 @@ def _check_voltammogram(seen: ObservationView, found: list[Claim]) -> Findings:
 def _check_relative_change(seen: ObservationView, found: list[Claim], gathered: list[Claim]) -> Findings:
     """Yield an error unless ΔF/F0, or a change relative to the baseline, follows from baseline and peak."""
     for pattern, name in ((_RELATIVE_CHANGE, "the relative change"), (_FOLD_CHANGE, "F/F0")):
-        stated = find_term(found, pattern, ("", "ratio"))
+        stated = find_term([c for c in found if pattern.search(c.own_label)], pattern, ("", "ratio"))
+        stated = stated or find_term(found, pattern, ("", "ratio"))
         for pool in (found, gathered) if stated else ():
             others = [
-                claim for claim in pool if claim is not stated and not claim.matches(pattern) and claim.dimension == ""
+                claim
+                for claim in pool
+                # The description in front of the first number may announce what is computed from it.
+                if claim is not stated and not pattern.search(claim.own_label) and claim.dimension == ""
             ]
             baseline = find_term(others, _BASELINE)
             peaks = [claim for claim in others if claim.matches(_PEAK) and not claim.matches(_BASELINE)]
@@ -204,6 +217,42 @@ def _check_delta_ct(seen: ObservationView, found: list[Claim]) -> Findings:
             (str(expected), str(difference.value)),
         )
         yield from compare("L20", seen.path, expected, abs(difference.value), "", text, allowed, allowed, shown=shown)
+
+
+_DOUBLE_DELTA = compile_label(r"(?:ΔΔ|\bdd|delta ?-?delta ?-?)c[tqp]\b")
+_RELATIVE_QUANTITY = compile_label(r"\bfold\b|\brq\b|\brelative (?:quantity|expression|amount)\b|2\^\(?-")
+_SLOPE, _EFFICIENCY = (
+    compile_label(r"\bslope\b|\bsteigung\b|\bpente\b|\bpendiente\b"),
+    compile_label(r"\beffi[cz]i\w+\b|\beficien\w+\b"),
+)
+
+
+def _check_cycles_ratio(transition: Transition) -> Findings:
+    """Yield an error unless a relative quantity is 2^-ΔΔCt and an efficiency is 10^(-1/slope) - 1."""
+    found = [claim for _, claims_of in claims.list_observed(transition) for claim in claims_of]
+    cycles = find_term([c for c in found if not _RELATIVE_QUANTITY.search(c.own_label)], _DOUBLE_DELTA)
+    quantity = find_term(
+        [c for c in found if c.value > 0 and _RELATIVE_QUANTITY.search(c.own_label)], _RELATIVE_QUANTITY
+    )
+    if transition.action == "qPCR" and cycles and quantity and abs(cycles.value) < 30:
+        # A decrease may be written as a factor above 1.
+        possible = (
+            [Decimal(2) ** -cycles.value, Decimal(2) ** cycles.value]
+            if quantity.value > 1
+            else [Decimal(2) ** -cycles.value]
+        )
+        expected = min(possible, key=lambda value: abs(value - quantity.value))
+        text = f"a ΔΔCt of {cycles.value} is a relative quantity of"
+        yield from compare_computed(
+            "L20", "qPCR", expected, (), quantity, text, tolerance=Decimal("0.05") + cycles.step
+        )
+    slope, efficiency = find_term(found, _SLOPE), find_term(found, _EFFICIENCY, ("", "ratio"))
+    if transition.action == "qPCR" and slope and efficiency and -6 < slope.value < -2:
+        base = Decimal(10) ** (-1 / slope.value)
+        possible = [(base - 1) * 100] if efficiency.dimension == "ratio" else [base, base - 1]
+        expected = min(possible, key=lambda value: abs(value - efficiency.value))
+        text = f"a slope of {slope.value} is an efficiency of"
+        yield from compare_computed("L20", "qPCR", expected, (), efficiency, text, tolerance=Decimal("0.04"))
 
 
 _AREA = compile_label(
@@ -309,9 +358,17 @@ _RUN = compile_label(
 )
 
 
-def _check_mean(seen: ObservationView, found: list[Claim]) -> Findings:
+_RUN_NUMBER = re.compile(r"\b(?:run|reading|repl\w*|trial|repeat|measurement)s?\b ?#? ?[0-9]$", re.IGNORECASE)
+
+
+def _check_mean(subject: str, found: list[Claim]) -> Findings:
     """Yield an error if a mean lies outside the range of the readings that it was computed from."""
-    runs = [claim for claim in found if claim.matches(_RUN) and not claim.matches(_MEAN)]
+    # "replicate 2" is no reading, but the name of the next number.
+    runs = [
+        claim
+        for claim in found
+        if claim.matches(_RUN) and not claim.matches(_MEAN) and not _RUN_NUMBER.search(claim.text)
+    ]
     mean = find_term(found, _MEAN, tuple({claim.dimension for claim in runs}))
     if mean is None or len(runs) < 2 or len({claim.dimension for claim in runs}) != 1:
         return
@@ -320,4 +377,4 @@ def _check_mean(seen: ObservationView, found: list[Claim]) -> Findings:
     if not lowest - allowed <= mean.value <= highest + allowed:
         text = f"a mean of {_format(mean.value, mean.dimension)} is outside the readings"
         shown = f"{_format(lowest, mean.dimension)} to {_format(highest, mean.dimension)}"
-        yield error_finding("L20", seen.path, shown, _format(mean.value, mean.dimension), text)
+        yield error_finding("L20", subject, shown, _format(mean.value, mean.dimension), text)

@@ -184,11 +184,23 @@ def _check_passage(before: MaterialView, after: MaterialView) -> Findings:
 
 
 _OD = re.compile(r"\bod ?(?:600)?\b|\boptical density\b", re.IGNORECASE)
+_SHORTEST = Decimal(8 * 60)  # s; Vibrio natriegens, the fastest known, takes 10 min
 _FASTEST = Decimal(14 * 60)  # s; no bacterium of a laboratory divides faster in 37 °C broth, and E. coli takes 20 min
 
 
 def _check_density(after: MaterialView, elapsed: Decimal, old: list[Claim], new: list[Claim]) -> Findings:
     """Yield an error if the optical density rises by more doublings than the time allows."""
+    stated = find_term(new, _DOUBLING_TIME, ("duration",))
+    if stated is not None and stated.value > 0:
+        text = f"no culture doubles in {units.format_value(stated.value, 'duration')}"
+        yield from require(
+            "L13",
+            stated.value >= _SHORTEST,
+            after.name,
+            "8 min or more",
+            units.format_value(stated.value, "duration"),
+            text,
+        )
     first, last = find_term(old, _OD), find_term(new, _OD)
     if first and last and 0 < first.value < last.value:
         maximum = first.value * Decimal(2) ** min(Decimal(40), elapsed / _FASTEST) * _COUNTING
@@ -233,6 +245,13 @@ def _check_cells(transition: Transition, before: MaterialView, after: MaterialVi
         doublings = (new[0] / old[0]).ln() / Decimal(2).ln()
         text = f"{doublings:.2f} doublings in {units.format_value(elapsed, 'duration')} take"
         yield from compare_computed("L13", after.name, elapsed / doublings, (), stated, text, tolerance=Decimal("0.08"))
+    stated_doublings = find_term(own, _DOUBLINGS)
+    if stated_doublings is not None and find_term(earlier, _DOUBLINGS) is None and new[0] > old[0]:
+        expected = (new[0] / old[0]).ln() / Decimal(2).ln()
+        if abs(expected - stated_doublings.value) > Decimal("0.3"):
+            yield from compare_computed(
+                "L13", after.name, expected, (), stated_doublings, "the doublings are", tolerance=Decimal("0.1")
+            )
     fold = find_term(own, _FOLD)
     if fold is not None and new[0] > old[0]:
         yield from compare_computed(

@@ -34,6 +34,7 @@ _FACTORS = (
 )
 _WORD_FACTOR = re.compile(rf"\b({'|'.join(_WORDS)})[- ]?fold\b", re.IGNORECASE)
 _PARTS = re.compile(rf"(?<![\w.:/])1\s?([:/+])\s?{_NUMBER}(?![\w:/])")
+_QUOTIENT = re.compile(rf"(?<![\w.:/]){_NUMBER}\s?/\s?{_NUMBER}(?![\w:/])")
 _POWER = re.compile(r"(?<![\w.])(?:10\^-|1e-)0?([1-9])\b")
 _TOLERANCE = Decimal("0.04")
 _MAX_MEASURED = 6
@@ -87,6 +88,8 @@ def read_factors(text: str) -> set[Decimal]:
         # "1:4" is one part in four for some and one part with four for others.
         found |= {Decimal(number) + 1} if sign == "+" else {Decimal(number), Decimal(number) + 1}
     found |= {Decimal(10) ** int(power) for power in _POWER.findall(text[:3000])}
+    # "factor = 20.02/0.020": total volume over sample.
+    found |= {Decimal(total) / Decimal(part) for total, part in _QUOTIENT.findall(text[:3000]) if Decimal(part)}
     return {value for value in found if 1 < value <= 10**9}
 
 

@@ -11,23 +11,23 @@ from itertools import combinations
 from typing import NamedTuple
 
 from simulation.checker.findings import Decided, Findings, compare, error_finding
-from simulation.checker.reading import claims
+from simulation.checker.reading import claims, units
 from simulation.checker.reading.claims import Claim
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import ObservationView, Transition
-from simulation.checker.relations.arithmetic import compile_label
+from simulation.checker.relations.arithmetic import compile_label, is_count
 
 ZERO = Decimal(0)
 _COUNTS = ("", "count")
 # A whole number and a share behind it: "8653; 17.0 % of parent", "25 (65.1 %)", "7715 -> 91.5 % of live", "| 18 | 75 % |".
 _COUNT_AND_SHARE = re.compile(
-    r"(?<![\w.,/^-])(?<![0-9] )(?P<count>[0-9]{1,9})(?![\w.%]|,[0-9]|-[A-Za-z])(?P<gap>\s?(?:[A-Za-z+-]{1,14}\s?){0,3}[;,(=|:~≈]?\s?(?:->|→|i\.?e\.?|or|=|~|≈)?\s?)"
+    r"(?<![\w.,/^-])(?<![0-9] )(?<!/ )(?P<count>[0-9]{1,9})(?![\w.%]|,[0-9]|-[A-Za-z])(?P<gap>\s?(?:(?:[A-Za-z+-]{1,14}\s?){0,3}(?:[;,(=|:~≈]|->|→|\bor\b|i\.?e\.?)\s?(?:->|→|i\.?e\.?|or|=|~|≈)?\s?|\s?))"
     r"(?P<share>[0-9]{1,3}(?:\.[0-9]{1,6})?)\s?%(?P<of>\s?\)?,?\s?of (?:the |all )?[^;,|)\n0-9]{1,30})?"
 )
 # Shares of something that the record does not count, or that are no shares.
 _OTHER_SHARE = compile_label(
     r"\b(?:mock|control|untreated|relative|recover\w*|yield|rsd|cv|sd|sem|error|change|increase|decrease|rise|fall|more|less|expected|target|nominal|humidity|co2|agarose|gel|"
-    r"acrylamide|serum|fbs|dmso|ethanol|glycerol|v/v|w/v|m/v|identity|quality|efficiency|purity|confiden\w+|saturation|confluen\w+|mean|per|dilution|laser|power|q30|limit|error)\b|±|\+/-"
+    r"acrylamide|serum|fbs|dmso|ethanol|glycerol|v/v|w/v|m/v|identity|quality|efficiency|purity|confiden\w+|saturation|confluen\w+|mean|per|dilut\w*|laser|power|q30|limit|error)\b|±|\+/-"
 )
 _COUNT_HEADING = compile_label(r"\b(?:counts?|events?|numbers?|n|cells|colonies|fish|larvae|animals|wells|reads)\b|#|№")
 _PARENT = compile_label(r"\bparent\b|\bprevious gate\b|\bgate\b|\babove\b")
@@ -69,19 +69,14 @@ class Part(NamedTuple):
 def check_shares(transition: Transition) -> Findings:
     """L20: yield an error if a share behind a count fits no whole, or if exclusive classes do not make up their whole."""
     observed = claims.list_observed(transition)
-    everywhere = [c.value for _, found in observed for c in found if _is_count(c)]
-    before = [c.value for c in claims.list_claims(transition, transition.inputs) if _is_count(c) and c.value > 1]
+    everywhere = [c.value for _, found in observed for c in found if is_count(c)]
+    before = [c.value for c in claims.list_claims(transition, transition.inputs) if is_count(c) and c.value > 1]
     for seen, found in observed:
-        yield from _check_parts(seen, everywhere, before)
+        yield from _check_parts(seen, found, everywhere, before)
         yield from _check_tree(seen)
-        yield from _check_classes(seen.path, found)
     yield from _check_opposites([claim for _, found in observed for claim in found])
     for view in transition.usable_outputs:
         yield from _check_wells(view, claims.list_claims(transition, [view]))
-
-
-def _is_count(claim: Claim) -> bool:
-    return claim.dimension in _COUNTS and claim.value == claim.value.to_integral_value() and claim.value >= 0
 
 
 def _read_parts(text: str) -> list[Part]:
@@ -94,10 +89,19 @@ def _read_parts(text: str) -> list[Part]:
         is_table = "|" in match["gap"] and not _COUNT_HEADING.search(text.partition("\n")[0])
         decimals = len(match["share"].partition(".")[2])
         margin = _MARGIN + Decimal(10) ** -decimals * (Decimal("0.6") if decimals else Decimal(1))
-        if not is_table and not _OTHER_SHARE.search(around) and share <= 100:
-            parts.append(
-                Part(Decimal(match["count"]), share, margin, (match["of"] or "").lower(), label.lower(), match.start())
-            )
+        unit = re.match(r"\s?([A-Za-zµ]{1,4})(?![A-Za-z])", match["gap"])
+        is_amount = unit is not None and units.find_dimension(unit[1]) not in ("", "count")
+        if not is_amount and not is_table and not _OTHER_SHARE.search(around) and share <= 100:
+            number = Decimal(match["count"])
+            # "31 green, 17 white (64.6 % green)": the word behind the share says which count it is of.
+            if (behind := re.match(r"\s([A-Za-z][A-Za-z+-]{2,15})", text[match.end() :])) and not match["of"]:
+                word = re.escape(behind[1])
+                other = re.search(
+                    rf"(?<![\w.])([0-9]{{1,9}}) {word}(?!\w)|(?<!\w){word}:? ([0-9]{{1,9}})(?![\w.])",
+                    text[: match.start() + 12],
+                )
+                number = Decimal(other[1] or other[2]) if other else number
+            parts.append(Part(number, share, margin, (match["of"] or "").lower(), label.lower(), match.start()))
     return parts
 
 
@@ -105,11 +109,71 @@ def _fits(part: Part, whole: Decimal) -> bool:
     return whole > 0 and abs(part.number / whole * 100 - part.share) <= part.margin
 
 
-def _check_parts(seen: ObservationView, everywhere: list[Decimal], before: list[Decimal]) -> Findings:
+# Words of a label that say what kind of number it is and not what was counted.
+_KIND_WORDS = frozenset(
+    [
+        "n",
+        "number",
+        "count",
+        "counts",
+        "of",
+        "the",
+        "frac",
+        "fraction",
+        "share",
+        "pct",
+        "percent",
+        "percentage",
+        "%",
+        "events",
+        "parent",
+        "proportion",
+        "in",
+    ]
+)
+_FRACTION_WORDS = compile_label(r"\bfrac(?:tion)?\b|\bshare\b|\bproportion\b|\banteil\b")
+
+
+def _read_rows(found: list[Claim]) -> list[Part]:
+    """Return the counts and shares that stand in one row of a table or object, or under the same name."""
+    groups: dict[str, list[Claim]] = {}
+    for claim in found:
+        name = " ".join(sorted(set(claim.label.split()) - _KIND_WORDS))
+        # "% of live" is not the share of the live ones.
+        if name and not (claim.dimension == "ratio" and " of " in f" {claim.label} "):
+            groups.setdefault(f"name {name}", []).append(claim)
+        if "|" in claim.group:
+            groups.setdefault(f"row {claim.group}", []).append(claim)
+    parts = []
+    for group in groups.values():
+        counts = [
+            claim for claim in group if is_count(claim) and not _FRACTION_WORDS.search(claim.label) and claim.value > 1
+        ]
+        shares = [
+            c
+            for c in group
+            if c.dimension == "ratio" or (c.dimension == "" and c.value <= 1 and _FRACTION_WORDS.search(c.label))
+        ]
+        if len({c.value for c in counts}) == len({c.value for c in shares}) == 1 and not _OTHER_SHARE.search(
+            f"{counts[0].label} {shares[0].label}"
+        ):
+            scale = 1 if shares[0].dimension == "ratio" else 100
+            of = "parent" if _PARENT.search(shares[0].label) else ""
+            margin = _MARGIN + shares[0].step * scale * Decimal("1.2")
+            parts.append(Part(counts[0].value, shares[0].value * scale, margin, of, counts[0].label, 0))
+    return list({(part.number, part.share): part for part in parts}.values())
+
+
+def _check_parts(
+    seen: ObservationView, found: list[Claim], everywhere: list[Decimal], before: list[Decimal]
+) -> Findings:
     """Yield an error if a share behind a count fits none of the numbers that it can refer to."""
     text = seen.full_text[:2000]
-    parts = [part for part in _read_parts(text) if part.number > 1]
-    if not parts:
+    written = [part for part in _read_parts(text) if part.number > 1]
+    parts = written + [
+        part for part in _read_rows(found) if (part.number, part.share) not in {(p.number, p.share) for p in written}
+    ]
+    if not parts or len({part.number for part in parts}) < len(parts):
         return
     total = sum((part.number for part in parts), ZERO)
     listed = [Decimal(number) for number in re.findall(r"(?<![\w.,/^-])([0-9]{1,9})(?![\w.%]|,[0-9]|-[A-Za-z])", text)]
@@ -128,8 +192,9 @@ def _check_parts(seen: ObservationView, everywhere: list[Decimal], before: list[
         # The whole may be a number that the record does not have, unless something says which it is.
         is_certain = (
             bool(named)
-            or (_PARENT.search(part.of) is not None and bool(wholes))
+            or (_PARENT.search(part.of) is not None and any(whole > part.number for whole in known))
             or (not part.of and (is_partition or bool(shared)))
+            or (not part.of and _is_class(part.number, known))
             or (
                 larger > 0
                 and part.share > 0
@@ -144,13 +209,19 @@ def _check_parts(seen: ObservationView, everywhere: list[Decimal], before: list[
             yield error_finding("L20", seen.path, expected, got, text_found)
 
 
+def _is_class(number: Decimal, known: set[Decimal]) -> bool:
+    """Return whether a number and up to four other numbers of the record add up to another one."""
+    others = sorted(value for value in known if value > 0 and value != number)[:10]
+    return any(number + sum(chosen) in known for size in range(1, 5) for chosen in combinations(others, size))
+
+
 def _find_named(part: Part, text: str) -> set[Decimal]:
     """Return the counts whose label has the words that the share is said to be of."""
     names = set(_WORDS.findall(part.of.lower())) - _STOP
     if not names:
         return set()
     found = claims.read_text(text)
-    return {c.value for c in found if _is_count(c) and c.value >= part.number and names & set(_WORDS.findall(c.label))}
+    return {c.value for c in found if is_count(c) and c.value >= part.number and names & set(_WORDS.findall(c.label))}
 
 
 class _Line(NamedTuple):
@@ -204,55 +275,6 @@ def _check_tree(seen: ObservationView) -> Findings:
                 )
 
 
-_WHOLE = compile_label(
-    r"\b(?:total|tot|all|sum|overall|gesamt\w*|insgesamt|totale?s?|n)\b|\bevaluated\b|\bscored\b|\bpicked\b|\bexamined\b|\bcounted\b"
-)
-_SUBSET = compile_label(
-    r"\b(?:of which|thereof|of these|of them|including|incl|among|davon|dont|each|per|replicates?|min|limit|threshold|thr|day|page|cycle|ct|area|nm|channel|mean)\b"
-)
-_REST = compile_label(
-    r"\b(?:none|no|not|neither|without|failed|fail|rest|remaining|others?|unclear|undetermined|undecided|ambiguous|empty|absent|negative|neg|dark|dead|uncut|uncleaved|no growth|no call|keine|ohne|aucun\w*|sans)\b|-(?:\s|$)"
-)
-_EXCLUSIVE = compile_label(
-    r"\b(?:exactly|only) one (?:class|group|category|call)|\bexclusive\b|\bclass(?:es)?\b|\bbreakdown\b|\btally\b|\bcategor\w+"
-)
-
-
-def _check_classes(subject: str, found: list[Claim]) -> Findings:
-    """Yield an error if the counts of exclusive classes, one of which is the rest, cannot make up the stated whole."""
-    counts = [claim for claim in found if _is_count(claim) and not _SUBSET.search(claim.label)]
-    wholes = [claim for claim in counts if claim.matches(_WHOLE)]
-    parts = [claim for claim in counts if not claim.matches(_WHOLE)]
-    labels = {claim.label for claim in parts}
-    if (
-        any(claim.matches(_GATE) for claim in counts)
-        or len({claim.value for claim in wholes}) != 1
-        or not 2 <= len(parts) <= 8
-        or len(labels) != len(parts)
-    ):
-        return
-    if not any(claim.matches(_REST) for claim in parts) and not any(
-        _EXCLUSIVE.search(f"{c.label} {c.context}") for c in found
-    ):
-        return
-    whole = wholes[0].value
-    if (
-        whole < 2
-        or any(claim.value > whole for claim in parts)
-        or max(claim.value for claim in parts) * len(parts) * 3 < whole
-    ):
-        return
-    yield Decided("L20", quantity=True)
-    # Classes may be divided further, so any selection that makes up the whole is accepted.
-    values = [claim.value for claim in parts]
-    if any(sum(chosen) == whole for size in range(1, len(values) + 1) for chosen in combinations(values, size)):
-        return
-    total = sum(values, ZERO)
-    if total > whole or len(parts) >= 3:
-        text = f"{' + '.join(str(value) for value in values)} is {total}, not {whole}"
-        yield error_finding("L20", subject, str(whole), str(total), text)
-
-
 # Names of two opposite classes: the second is everything that the first is not.
 _OPPOSITES = (
     (compile_label(r"\b(?P<name>[a-z0-9-]{2,12})\s?(?:\+(?!\w)|\bpos(?:itive|\.)?(?!\w))"), compile_label(r"\b(?P<name>[a-z0-9]{2,12})\s?(?:-(?![\w])|neg(?:ative|\.)?(?!\w))")),
@@ -265,7 +287,7 @@ _ROOT = compile_label(r"\bevents?\b|\ball\b|\btotal\b|\brecorded\b|\bacquired\b|
 
 def _check_opposites(gathered: list[Claim]) -> Findings:
     """Yield an error if the events with and without a marker add up to none of the gates of the record."""
-    counts = [claim for claim in gathered if _is_count(claim) and claim.value > 1]
+    counts = [claim for claim in gathered if is_count(claim) and claim.value > 1]
     for positive_name, negative_name in _OPPOSITES:
         positives, negatives = (
             {match["name"].lower().strip("-"): claim for claim in counts if (match := name.search(claim.label))}
@@ -300,7 +322,7 @@ def _check_wells(view: MaterialView, found: Iterable[Claim]) -> Findings:
     """Yield an error if the samples and controls of a plate take more wells than it has."""
     described = f"{view.name} {view.container} {' '.join(leaf.value_text for leaf in view.leaves)}"
     formats = set(_PLATE.findall(described))
-    groups = [c for c in found if _is_count(c) and _WELLS.search(c.text) and not c.matches(_ALL_WELLS)]
+    groups = [c for c in found if is_count(c) and _WELLS.search(c.text) and not c.matches(_ALL_WELLS)]
     if len(formats) == 1 and len(groups) >= 2 and len({c.label for c in groups}) == len(groups):
         size, total = Decimal(formats.pop()), sum((claim.value for claim in groups), ZERO)
         text = f"{' + '.join(str(claim.value) for claim in groups)} is {total} wells on a plate of {size}"

@@ -54,7 +54,6 @@ def check_tallies(transition: Transition) -> Findings:
     """L20: check counts and shares of every observation and of every material that the step wrote."""
     for seen, found in claims.list_observed(transition):
         yield from _check_viability(seen.path, found)
-        yield from _check_gates(seen.path, found)
         yield from _check_categories(transition, seen.path, found)
         yield from _check_sentence(transition, seen, found)
         yield from _check_fractions(seen.path, seen.full_text[:1500])
@@ -202,24 +201,6 @@ def _check_viability(subject: str, found: list[Claim]) -> Findings:
             )
             shown = f"{expected:.1f} %", f"{viability.value} %"
             yield from compare("L20", subject, expected, viability.value, "ratio", text, allowed, allowed, shown=shown)
-
-
-def _check_gates(subject: str, found: list[Claim]) -> Findings:
-    """Yield an error unless the share of positive events follows from the counts."""
-    counts = [claim for claim in found if claim.dimension in _COUNTS]
-    positive = find_term(counts, _POSITIVE)
-    others = [claim for claim in counts if not claim.matches(_POSITIVE) and not claim.matches(_NEGATIVE)]
-    parent = find_term(others, _PARENT)
-    share = find_term(
-        [c for c in found if c.dimension == "ratio" and not re.search(r"\bmock\b|\bnet\b|\ball\b|\bblank\b", c.label)],
-        _POSITIVE,
-        ("ratio",),
-    )
-    if positive and parent and share and 1 < positive.value <= parent.value:
-        expected, allowed = positive.value / parent.value * 100, Decimal("0.6") + share.step + share.value / 50
-        text = f"{positive.text} of {parent.text} are {expected:.1f} %, not {share.value} %"
-        shown = f"{expected:.1f} %", f"{share.value} %"
-        yield from compare("L20", subject, expected, share.value, "ratio", text, allowed, allowed, shown=shown)
 
 
 def _find_whole(transition: Transition, found: Sequence[Claim]) -> Claim | None:

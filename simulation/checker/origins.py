@@ -194,7 +194,7 @@ _MORE_REAGENTS = word_set(
 )
 # Mixtures that contain more than their labels list.
 _MIXTURES = word_set(
-    "kit mix master cocktail medium media supplement serum matrigel reagent lysis loading dye extract neurobasal dmem rpmi broth lb juice drink coffee tea sample"
+    "kit mix master cocktail medium media supplement serum matrigel reagent lysis loading dye extract neurobasal dmem rpmi broth lb juice drink coffee tea"
 )
 
 

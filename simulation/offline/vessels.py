@@ -316,7 +316,8 @@ class Vessel:
             # The liquid was removed before, so none of it is in the new mixture.
             self.sources.clear_liquids()
         if self.phase == Phase.EMPTY:
-            self.phase = source.phase if source.phase != Phase.SEDIMENTED else Phase.LIQUID
+            # All of a liquid may have been drawn, which left its own vessel empty.
+            self.phase = source.phase if source.phase not in (Phase.SEDIMENTED, Phase.EMPTY) else Phase.LIQUID
             if not contents.volume and source.phase not in Phase.SOLIDS:
                 self.phase = Phase.LIQUID
             left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "condition", "volume", "mass", "phase")

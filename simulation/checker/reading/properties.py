@@ -191,6 +191,9 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
             # "solvent: {name, volume}": the only volume that is not that of a vessel or a portion.
             volume = find_amount(_is_only_volume)
             has_volume = volume is not None
+    phase = _find_phase(leaves, name, has_volume)
+    # A record may have kept the state of the vessel before it was filled.
+    phase = "" if phase == words.EMPTY and volume is not None and volume.value > 0 else phase
     return _Reading(
         volume=volume,
         mass=find_amount(_is_mass, "mass"),
@@ -199,7 +202,7 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
         minimum_volume=find_amount(_is_minimum),
         temperature=find_amount(is_temperature, "temperature"),
         container=_find_container(leaves),
-        phase=_find_phase(leaves, name, has_volume),
+        phase=phase,
         concentrations=_collect_concentrations(leaves),
     )
 

@@ -271,8 +271,10 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
         completion.complete_from_name(view) for view in _build_views(data.get("input_materials"), "input_materials")
     )
     known_names = {view.name for view in inputs}
+    # A label that the action asks for may name what the vessel will be filled with later.
+    labels = {leaf.value_text.strip() for leaf in flatten_properties(action.get("parameters"))} - {""}
     outputs = tuple(
-        completion.complete_from_name(view, view.name not in known_names)
+        view if view.name in labels else completion.complete_from_name(view, view.name not in known_names)
         for view in _build_views(outcome.get("new_materials") or [], "new_materials")
     )
     family = words.find_family(name)

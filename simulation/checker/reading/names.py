@@ -25,7 +25,8 @@ _SIZED_VESSELS = word_set(
     "tubo matraz frasco kolben flasche fiole"
 )
 _NOT_CONTENT = word_set(
-    "each per every wash added dead max maximum capacity from x load injection fill dilution plated spread"
+    "each per every wash added dead max maximum capacity from x load injection fill dilution plated spread "
+    "below under above over than least most minimum min limit"
 )
 _NOT_COMPONENTS = word_set(
     "stock solution standard std working buffer sample pool aliquot in at with mark ph rest left dil dilution diluted final dry powder weighed "

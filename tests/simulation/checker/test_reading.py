@@ -183,3 +183,26 @@ def test_parameter_may_list_several_materials():
 )
 def test_wells_are_counted_in_a_list_of_wells(written, number):
     assert transition.parse_parameters({"wells": written}, []).count_wells() == number
+
+
+def test_vessel_that_holds_a_volume_is_not_empty():
+    assert not view_material({"phase": "empty container", "volume": "80 mL"}).is_empty_vessel
+    assert view_material({"phase": "empty container", "volume": "0 mL"}).is_empty_vessel
+
+
+def test_label_that_the_action_sets_is_no_evidence_of_contents():
+    def read(parameters):
+        new = {"name": "Puromycin medium, 8 µg/mL", "properties": {"volume": "20 mL"}}
+        data = {
+            "input_materials": [],
+            "action": {"name": "Aliquot", "parameters": parameters},
+            "outcome": {"new_materials": [new]},
+        }
+        return transition.parse_transition(data).outputs[0].concentrations
+
+    assert read({"volume": "20 mL"})
+    assert not read({"volume": "20 mL", "label": "Puromycin medium, 8 µg/mL"})
+
+
+def test_bound_is_no_concentration():
+    assert not view_material({"volume": "1 L", "water content": "below 30 ppm"}).concentrations

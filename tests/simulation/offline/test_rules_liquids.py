@@ -45,6 +45,11 @@ def test_a_transfer_without_an_amount_moves_all_and_uses_up_the_source(small):
     assert small.get_property("stock", "volume") == "1.48 mL"
 
 
+def test_all_of_a_liquid_in_an_empty_tube_is_a_liquid(small):
+    small.run_step("Transfer", "vial tubes", "new", source="@vial")
+    assert (small.get_property("new", "phase"), small.get_property("new", "volume")) == ("liquid", "480 µL")
+
+
 def test_a_solid_moves_by_mass(small):
     small.run_step("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
     # a quarter of 171.12 µmol

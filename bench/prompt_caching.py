@@ -1,16 +1,19 @@
 """python -m bench.prompt_caching: what share of an episode's prompts its provider reads from its cache.
 
 One episode of 30 steps with a language model as agent (full history) and as transition model, against the local model
-server. The server caches prompts as the providers do: up to a marked block (Anthropic), or the longest prefix that was sent
-before, in steps of 128 tokens (OpenAI). Baseline in the same run: the same prompts in one message, with the constant part
-last. The result is the ratio of the costs of the input, by the price of each class of tokens in fixtures/models.json. Exits
-with 1 if our layout costs more than half of the baseline, or if less than half is read from the cache.
+server, for the paper's models (free form) and for today's (replies by JSON schema, which is part of the prompt). The server
+caches prompts as the providers do: up to a marked block (Anthropic), or the longest prefix that was sent before, in steps of
+128 tokens (OpenAI). Baselines in the same run: the same prompts in one message, with the constant part last; and, where blocks
+are marked, the same prompts with a breakpoint after the system prompt alone. The result is the ratio of the costs of the input, by
+the price of each class of tokens in fixtures/models.json. A second table has the history of every reference protocol: with every
+state in full (baseline), and as agents read it. Exits with 1 if our layout costs more than half of the first baseline, if less
+than half is read from the cache, or if histories are not shorter than with every state in full.
 """
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -18,16 +21,21 @@ from bench import services
 from bench.services import ROOT
 from simulation.casts import pricing
 from simulation.casts.pricing import Price
-from simulation.lab import catalogue, experiments
+from simulation.casts.prompt_previews import estimate_tokens
+from simulation.lab import catalogue, experiments, rendering
+from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench
+from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import build_inventory
-from simulation.llm import prompt_sets
+from simulation.llm import prompt_data, prompt_sets
 from simulation.llm.agent import LLMAgent
 from simulation.llm.transition_model import LLMTransitionModel
+from simulation.offline.agents import ProtocolAgent
+from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.providers import Message, Prompt, connections
 from simulation.providers.base import Completion, Connection, Params, Usage, WireOptions
 
-MODELS = ("claude-sonnet-4", "gpt-5")
+MODELS = ("claude-sonnet-4", "gpt-5", "claude-sonnet-5.5", "gpt-6.1-sol")
 STEPS, SEED, EXPERIMENT = 30, 1, "caffeine-hplc-analysis"
 PARAMS = Params(max_tokens=4096)
 DEADLINE = 60.0  # seconds per call
@@ -48,6 +56,10 @@ class LayoutResult(NamedTuple):
     def cached_share(self) -> float:
         """The share of the input tokens that was read from the cache."""
         return sum(u.cache_read for u in self.usages) / self.input_tokens
+
+    @property
+    def cached_share_of_last_step(self) -> float:
+        return LayoutResult(self.usages[STEPS - 1 : STEPS], self.cost).cached_share
 
 
 @dataclass
@@ -77,12 +89,19 @@ def open_connection(model: Mapping[str, object], environ: Mapping[str, str]) -> 
     return connections.open_connection(endpoint)
 
 
+def load_specs() -> tuple[Catalogue, list[ExperimentSpec]]:
+    actions, _ = catalogue.load_catalogue(ROOT / "fixtures" / "actions")
+    return actions, [spec for spec, _ in experiments.load_experiments(ROOT / "fixtures" / "experiments", actions)]
+
+
+def open_bench(spec: ExperimentSpec, actions: Catalogue) -> Bench:
+    return Bench(spec.goal, actions, build_inventory(spec.initial_materials(), SEED), SEED, spec.max_steps)
+
+
 def run_episode(connection: Connection) -> tuple[RecordingSpeaker, RecordingSpeaker]:
     """Run the episode; return the recorded calls of the agent and of the transition model."""
-    actions, _ = catalogue.load_catalogue(ROOT / "fixtures" / "actions")
-    specs = experiments.load_experiments(ROOT / "fixtures" / "experiments", actions)
-    spec = next(spec for spec, _ in specs if spec.slug == EXPERIMENT)
-    bench = Bench(spec.goal, actions, build_inventory(spec.initial_materials(), SEED), SEED, spec.max_steps)
+    actions, specs = load_specs()
+    bench = open_bench(next(spec for spec in specs if spec.slug == EXPERIMENT), actions)
     agent_speaker, model_speaker, texts = (
         RecordingSpeaker(connection),
         RecordingSpeaker(connection),
@@ -99,7 +118,12 @@ def move_static_last(prompt: Prompt) -> Prompt:
     """Return the same text in one message, with the constant part at the end."""
     first, *others = prompt.messages
     joined = Message(first.role, f"{first.text}\n\n{prompt.system}")
-    return Prompt("", (joined, *others), prompt.purpose, prompt.prompt_set, prompt.wants_json)
+    return replace(prompt, system="", messages=(joined, *others))
+
+
+def mark_system_alone(prompt: Prompt) -> Prompt:
+    """Return the same prompt without stable positions in its messages, so that only the system prompt ends in a breakpoint."""
+    return replace(prompt, messages=tuple(message._replace(stable_ends=()) for message in prompt.messages))
 
 
 def compute_input_cost(usages: Iterable[Usage], price: Price) -> Decimal:
@@ -110,7 +134,10 @@ def compute_input_cost(usages: Iterable[Usage], price: Price) -> Decimal:
 
 def format_table_row(name: str, layout: LayoutResult, baseline: LayoutResult) -> str:
     ratio = f"{layout.cost / baseline.cost:10.2f}"
-    return f"{name:>42}  {len(layout.usages):5d}  {layout.input_tokens:9d}  {100 * layout.cached_share:8.1f}  {layout.cost:8.4f}  {ratio}"
+    per_step = layout.input_tokens // STEPS
+    last = f"{100 * layout.cached_share_of_last_step:8.1f}" if len(layout.usages) <= STEPS + 1 else f"{'':8}"
+    shares = f"{100 * layout.cached_share:8.1f}  {last}"
+    return f"{name:>42}  {len(layout.usages):5d}  {per_step:9d}  {shares}  {layout.cost:8.4f}  {ratio}"
 
 
 def measure_model(model: Mapping[str, object], server: services.ModelServer) -> bool:
@@ -120,21 +147,44 @@ def measure_model(model: Mapping[str, object], server: services.ModelServer) -> 
     server.reset_server()
     connection = open_connection(model, server.build_environ())
     by_role = dict(zip(("agent", "transition model"), run_episode(connection), strict=True))
-    server.reset_server()  # the baseline starts with an empty cache, too
-    baseline_speakers = {role: RecordingSpeaker(connection) for role in by_role}
+    layouts: dict[str, Callable[[Prompt], Prompt]] = {"static part last": move_static_last}
+    if model["options"]["caching"] == "breakpoint":  # type: ignore[index]
+        layouts["one breakpoint"] = mark_system_alone
+    baselines = {name: resend_prompts(connection, server, by_role, change) for name, change in layouts.items()}
+    for role, speaker in by_role.items():
+        results = {name: summarise_usages(speakers[role].usages, price) for name, speakers in baselines.items()}
+        print_rows(f"{model['name']}, {role}", summarise_usages(speaker.usages, price), results)
+    ours = summarise_all(by_role.values(), price)
+    results = {name: summarise_all(speakers.values(), price) for name, speakers in baselines.items()}
+    print_rows(f"{model['name']}, whole episode", ours, results)
+    ratio = float(ours.cost / results["static part last"].cost)
+    return ours.cached_share >= MIN_CACHED_SHARE and ratio <= MAX_COST_RATIO
+
+
+def resend_prompts(
+    connection: Connection,
+    server: services.ModelServer,
+    by_role: Mapping[str, RecordingSpeaker],
+    change: Callable[[Prompt], Prompt],
+) -> dict[str, RecordingSpeaker]:
+    """Send the recorded prompts in another layout, to a server with an empty cache."""
+    server.reset_server()
+    speakers = {role: RecordingSpeaker(connection) for role in by_role}
     for role, speaker in by_role.items():
         for prompt in speaker.prompts:
-            baseline_speakers[role](move_static_last(prompt))
-    for role in by_role:
-        ours, baseline = (
-            summarise_usages(speaker.usages, price) for speaker in (by_role[role], baseline_speakers[role])
-        )
-        print(format_table_row(f"{model['name']}, {role}", ours, baseline))
-        print(format_table_row("baseline: static part last", baseline, baseline))
-    ours = summarise_usages([usage for speaker in by_role.values() for usage in speaker.usages], price)
-    baseline = summarise_usages([usage for speaker in baseline_speakers.values() for usage in speaker.usages], price)
-    print(format_table_row(f"{model['name']}, whole episode", ours, baseline))
-    return ours.cached_share >= MIN_CACHED_SHARE and float(ours.cost / baseline.cost) <= MAX_COST_RATIO
+            speakers[role](change(prompt))
+    return speakers
+
+
+def print_rows(name: str, ours: LayoutResult, baselines: Mapping[str, LayoutResult]) -> None:
+    first = next(iter(baselines.values()))
+    print(format_table_row(name, ours, first))
+    for baseline, result in baselines.items():
+        print(format_table_row(f"baseline: {baseline}", result, first))
+
+
+def summarise_all(speakers: Iterable[RecordingSpeaker], price: Price) -> LayoutResult:
+    return summarise_usages([usage for speaker in speakers for usage in speaker.usages], price)
 
 
 def summarise_usages(usages: Iterable[Usage], price: Price) -> LayoutResult:
@@ -142,13 +192,37 @@ def summarise_usages(usages: Iterable[Usage], price: Price) -> LayoutResult:
     return LayoutResult(collected, compute_input_cost(collected, price))
 
 
+def measure_histories() -> bool:
+    """Print the tokens of the history of every reference protocol; return whether changes are shorter than full states."""
+    actions, specs = load_specs()
+    print(
+        f"\n{'History at the end of a reference protocol':>42}  {'steps':>5}  {'in full':>9} {'changes':>9}  {'ratio':>8}"
+    )
+    totals = [0, 0]
+    for spec in specs:
+        bench, agent = open_bench(spec, actions), ProtocolAgent(spec, SEED)
+        model = RuleBasedTransitionModel(SEED, spec.truth)
+        while not bench.ending:
+            bench.take_step(agent.choose_action(bench.get_situation()), model)
+        in_full = estimate_tokens("\n\n".join(map(rendering.render_step, bench.history)))
+        changes = estimate_tokens(prompt_data.render_steps(bench.history, {}))
+        totals = [totals[0] + in_full, totals[1] + changes]
+        print(f"{spec.slug:>42}  {len(bench.history):5d}  {in_full:9d} {changes:9d}  {changes / in_full:8.2f}")
+    print(f"{'all':>42}  {'':5}  {totals[0]:9d} {totals[1]:9d}  {totals[1] / totals[0]:8.2f}")
+    return totals[1] < totals[0]
+
+
 def main() -> int:
     models = {model["name"]: model for model in json.loads((ROOT / "fixtures" / "models.json").read_text())["models"]}
-    print(f"An episode of {STEPS} steps with full history. Baseline: the same prompts with the constant part last.")
-    print(f"{'':>42}  {'calls':>5}  {'input tok.':>9} {'cached %':>9}  {'USD':>8}  {'/ baseline':>10}")
+    print(f"An episode of {STEPS} steps with full history; tokens as the server counts them, four bytes each.")
+    columns = f"{'calls':>5}  {'tok./step':>9} {'cached %':>9}  {'step 30':>8}  {'USD':>8}  {'/ baseline':>10}"
+    print(f"{'':>42}  {columns}")
     with services.start_model_server("--steps", str(STEPS)) as server:
         good = [measure_model(models[name], server) for name in MODELS]
-    print(f"Layout: {'within the limits' if all(good) else 'TOO LITTLE is read from the cache'}.")
+    good.append(measure_histories())
+    print(
+        f"Layout: {'within the limits' if all(good) else 'TOO LITTLE is read from the cache, or histories are too long'}."
+    )
     return 0 if all(good) else 1
 
 

@@ -143,6 +143,9 @@ def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Dec
 
 def can_persist(component: str, others: Iterable[MaterialView]) -> bool:
     """Return whether no other material can use up a component. If a reaction is conceivable, the answer is False."""
+    is_titrant = {"hcl", "naoh", "koh", "h2so4", "acid", "hydroxide"} & set(component.split())
+    if is_titrant and any({"tris", "hepe", "buffer", "phosphate"} & view.all_words for view in others):
+        return False
     return not set(component.split()) & _REACTIVE or all(
         view.is_empty_vessel
         or view.liquid_volume == 0

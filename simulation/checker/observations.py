@@ -157,6 +157,11 @@ def _find_observed_material(transition: Transition, seen: ObservationView) -> Ma
     description = seen.description.lower()
     if named_views := [view for view in transition.outputs if view.name and view.name.lower() in description]:
         return _find_longest(named_views)
+    # "Serum aliquot, 450 µL, in 2 mL tube" is mentioned as "serum aliquot".
+    stems = {view.path: re.split(r"[,;(]", view.name)[0].strip().lower() for view in transition.outputs}
+    mentioned = [view for view in transition.outputs if len(stems[view.path]) > 5 and stems[view.path] in description]
+    if len({stems[view.path] for view in mentioned}) == len(mentioned) > 0:
+        return _find_longest(mentioned)
     solvent = flows.find_solvent(transition) if transition.family == words.ADD else None
     solvent_left = transition.find_output(solvent) if solvent is not None else None
     samples = [view for view in transition.outputs if not view.is_empty_vessel and view is not solvent_left]

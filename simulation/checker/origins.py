@@ -152,8 +152,11 @@ def _check_precipitates(transition: Transition) -> Findings:
         if formula in new_words and formula not in transition.input_words:
             sources = [view for view in transition.inputs if not view.is_empty_vessel]
             holds = any(_may_bring_cation(view, cation, anion) for view in sources)
-            text = f"{formula} fell out, but no input can bring {cation}"
-            yield from require("L01", holds, transition.action, f"a source of {cation}", "none", text)
+            missing = "" if holds else cation
+            if holds and not any(chemistry.has_source(anion, view.all_words) for view in sources):
+                missing = anion
+            text = f"{formula} fell out, but no input can bring {missing}"
+            yield from require("L01", not missing, transition.action, f"a source of {missing}", "none", text)
 
 
 def _may_bring_cation(view: MaterialView, cation: str, anion: str) -> bool:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from simulation.checker import chemistry
 from simulation.checker.findings import Findings, compare
-from simulation.checker.reading import flows, units, words
+from simulation.checker.reading import flows, names, units, words
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.units import Amount
@@ -134,6 +134,8 @@ def _format_mass(mass: Decimal) -> str:
 def find_counted_amounts(view: MaterialView) -> Mapping[str, Amount]:
     """Return {component: count or amount of substance} of a material. The component of a cell count is "cell"."""
     amounts_by_component: dict[str, Amount] = {}
+    if (count := names.read_name(view.name).number) is not None and "cell" in count.text:
+        amounts_by_component["cell"] = count
     for leaf in view.leaves:
         key_words = leaf.word_set
         if key_words & _OTHER_COUNTS:

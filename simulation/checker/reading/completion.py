@@ -5,6 +5,16 @@ from dataclasses import replace
 from simulation.checker.reading import names, properties, words
 from simulation.checker.reading.properties import MaterialView
 
+# Keys whose volumes and masses are not those of the content.
+_OTHER_KEYS = (
+    properties.VESSEL_KEYS
+    | properties.CONTENTS
+    | words.word_set("capacity container vessel size dead minimum maximum molar rating")
+)
+
+
+_LABEL_KEYS = words.word_set("label name title identity description what etikett etiqueta etiquette")
+
 
 def complete_from_name(view: MaterialView, has_new_name: bool = True) -> MaterialView:
     """Return a material with the quantities that only its name states.
@@ -14,10 +24,22 @@ def complete_from_name(view: MaterialView, has_new_name: bool = True) -> Materia
     if view.is_unlimited or not view.name:
         return view
     stated = names.read_name(view.name)
+    # A label is another name.
+    labels = [leaf.value_text for leaf in view.leaves if leaf.word_set & _LABEL_KEYS and isinstance(leaf.value, str)]
+    for label in labels if not stated.concentrations else ():
+        stated = stated._replace(concentrations=names.read_name(label).concentrations)
     volume, mass, phase = view.volume, view.mass, view.phase
-    has_amount = any(
-        leaf.parse_amount("volume", "mass") and not leaf.word_set & properties.VESSEL_KEYS for leaf in view.leaves
-    )
+    # "Well B3, 250 µL" and "crystal violet, 5 mL" are neither empty vessels nor crystals, whatever their other words.
+    if (
+        stated.volume is not None
+        and phase in (words.EMPTY, words.SOLID)
+        and phase not in set(words.tokenize(view.name))
+    ):
+        has_stated_phase = any(
+            set(leaf.own_words) & {"phase", "state", "form", "content", "empty"} for leaf in view.leaves
+        )
+        phase = phase if has_stated_phase else ""
+    has_amount = any(leaf.parse_amount("volume", "mass") and not leaf.word_set & _OTHER_KEYS for leaf in view.leaves)
     if has_new_name and not has_amount and volume is None and mass is None and phase != words.EMPTY:
         volume, mass = stated.volume, stated.mass if stated.volume is None else None
         phase = words.SOLID if mass is not None and not phase else phase

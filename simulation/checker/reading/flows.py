@@ -177,7 +177,11 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
     total = volume_each * len(filled_outputs) if volume_each is not None and filled_outputs else None
     if total is not None and len(filled_outputs) == 1 and filled_outputs[0].volume is None:
         # Simulators describe a filled plate as one material without a volume: the volume goes into each of its wells.
-        wells = transition.parameters.count_wells() or count_vessels(filled_outputs[0])
+        wells = (
+            transition.parameters.count_wells()
+            or count_vessels(filled_outputs[0])
+            or (transition.parameters.find_count("aliquot") if transition.action == "Aliquot" else None)
+        )
         is_plate = _PLATES & filled_outputs[0].all_words and not any(map(words.is_well, filled_outputs[0].all_words))
         total = total * wells if wells else None if is_plate else total
     return LiquidFlow(tuple(fills), (Withdrawal(source, total, remainder, moved_volume is not None),))

@@ -139,7 +139,8 @@ def _score_names(output: MaterialView, source: MaterialView) -> float:
     share = len(common) / len(source_words)
     if words.REMAINDER & set(output.name_words) and len(common) > 1:
         # "Primer mix, remainder" of "Primer mix, 10 µM each, well A1 of a source plate": a remainder has the shorter name.
-        share = max(share, len(common) / max(1, len(set(words.core_words(output.name)))))
+        core = set(words.core_words(output.name))
+        share = max(share, len(common & core) / max(1, len(core)) if len(common & core) > 1 else 0)
     product_words = _NEW_MATERIAL_WORDS & (set(output.name_words) - set(source.name_words))
     return share + (0.2 if _has_same_vessel(output, source) else 0.0) - (1.0 if product_words else 0.0)
 

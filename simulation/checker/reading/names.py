@@ -17,6 +17,7 @@ from simulation.checker.reading.words import word_set
 
 _MAX_NAME = 300
 _NUMBER = re.compile(r"(?<![\w.^/-])~?[0-9]{1,7}(?:\.[0-9]{1,5})?(?:e[+-]?[0-9]{1,2})?(?=\s?[A-Za-zµ%/])")
+_UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _PHRASE_ENDS = re.compile(r"[,;()+|]|\s[-–]\s|\swith\s")
 _STRENGTH = re.compile(r"(?<![\w.:/-])([0-9]{1,3}(?:\.[0-9])?)\s?[xX×](?=[\s,;)-]|$)(?!\s?(?:[0-9]|g\b))")
 _SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol\b", re.IGNORECASE)
@@ -30,18 +31,19 @@ _NOT_CONTENT = word_set(
 )
 _NOT_COMPONENTS = word_set(
     "stock solution standard std working buffer sample pool aliquot in at with mark ph rest left dil dilution diluted final dry powder weighed "
-    "each ml l µl new step tube level conc concentrated half strength"
+    "de du des le la el los von der die das aus en dans sur each ml l µl new step tube level conc concentrated half strength"
 )
 _DISSOLVED = word_set("dna rna protein agarose cell gel bead virus polyacrylamide")
 _NO_STRENGTH = word_set("objective magnification zoom wash wells well replicate replicates times fold")
 
 
 class NameReading(NamedTuple):
-    """What a name states: volume and mass of the content, the vessel, and {words of the component: concentration}."""
+    """What a name states: volume, mass, amount and number of the content, the vessel, and {words of the component: concentration}."""
 
     volume: Amount | None = None
     mass: Amount | None = None
     amount: Amount | None = None
+    number: Amount | None = None
     container: str = ""
     concentrations: Mapping[frozenset[str], Amount] = {}
 
@@ -57,13 +59,19 @@ class _Phrase(NamedTuple):
 @lru_cache(maxsize=4096)
 def read_name(name: str) -> NameReading:
     """Return the quantities of a name. A quantity that it states twice and differently is left out."""
-    phrases = _list_phrases(units.normalise_text(name[:_MAX_NAME]))
-    volumes, masses, amounts, vessels = [], [], [], []
+    phrases = _list_phrases(_UNCERTAINTY.sub("", units.normalise_text(name[:_MAX_NAME])))
+    volumes, masses, amounts, counts, vessels = [], [], [], [], []
     concentrations: dict[frozenset[str], Amount] = {}
     for phrase in phrases:
         near = set(words.tokenize(phrase.after)) | set(words.tokenize(phrase.before)[-1:])
         dimension = phrase.amount.dimension
-        if dimension == "volume" and set(words.tokenize(phrase.after)) & _SIZED_VESSELS:
+        # "matraz aforado 500 mL" and "tube 1.5 mL" have the vessel before the number.
+        beside = {*words.tokenize(phrase.after), *words.tokenize(phrase.before)[-3:]}
+        if (
+            dimension == "volume"
+            and beside & _SIZED_VESSELS
+            and not set(words.tokenize(phrase.before)) & {"with", "mit", "con"}
+        ):
             vessels.append(phrase.whole)
         elif near & _NOT_CONTENT or phrase.after.lstrip().startswith("/"):
             continue
@@ -73,6 +81,8 @@ def read_name(name: str) -> NameReading:
             masses.append(phrase.amount)
         elif dimension == "amount":
             amounts.append(phrase.amount)
+        elif dimension == "count":
+            counts.append(phrase.amount)
         elif dimension in units.CONCENTRATIONS and (dimension != "ratio" or _SHARE.search(phrase.amount.text)):
             component = _find_component(phrase)
             if component and component not in concentrations:
@@ -86,6 +96,7 @@ def read_name(name: str) -> NameReading:
         volume=_find_only(volumes),
         mass=_find_only(masses),
         amount=_find_only(amounts),
+        number=_find_only(counts),
         container=vessels[0] if len(vessels) == 1 else "",
         concentrations=concentrations,
     )

@@ -56,7 +56,7 @@ CONTENTS = word_set("content composition comp component ingredient solute recipe
 SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol[.-]?\s?%", re.IGNORECASE)
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
-VESSEL_KEYS = word_set("tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
+VESSEL_KEYS = word_set("microtube cryotube falcon tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
 # "50X TAE" is a strength, "40x objective" is not.
 _STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
 _STRENGTH_ALONE = re.compile(
@@ -191,7 +191,8 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
             # "solvent: {name, volume}": the only volume that is not that of a vessel or a portion.
             volume = find_amount(_is_only_volume)
             has_volume = volume is not None
-    phase = _find_phase(leaves, name, has_volume)
+    # "20 µL each" is no volume of the material, but it is not empty.
+    phase = _find_phase(leaves, name, has_volume or any(map(_has_each, leaves)))
     # A record may have kept the state of the vessel before it was filled.
     phase = "" if phase == words.EMPTY and volume is not None and volume.value > 0 else phase
     return _Reading(
@@ -234,7 +235,8 @@ def find_component(leaf: Leaf) -> str | None:
         match = _match_strength(leaf)
         if match is None:
             return None
-        return " ".join(sorted(set(words.tokenize(match[2])))) if match[2] else ""
+        strong = words.content_words(match[2]) or frozenset(words.tokenize(match[2]))
+        return name_component(strong) if match[2] else ""
     # A percentage may be purity or confluence; it is a concentration only if the key says so.
     has_share = SHARE.search(leaf.value_text) and not key_words & words.CAPACITY
     if not is_named and (
@@ -268,7 +270,7 @@ def _match_strength(leaf: Leaf) -> re.Match[str] | None:
 
 def _is_volume(leaf: Leaf) -> bool:
     key_words = leaf.word_set
-    if key_words & _OTHER_AMOUNT_WORDS or "per" in words.tokenize(leaf.value_text):
+    if key_words & _OTHER_AMOUNT_WORDS or {"per", "each"} & set(words.tokenize(leaf.value_text)):
         return False
     if key_words & words.VOLUME:
         return key_words <= words.VOLUME | words.NEUTRAL | {"#"}
@@ -279,12 +281,17 @@ def _is_volume(leaf: Leaf) -> bool:
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
 
 
+def _has_each(leaf: Leaf) -> bool:
+    return bool(leaf.word_set & words.VOLUME and "each" in words.tokenize(leaf.value_text))
+
+
 def _is_only_volume(leaf: Leaf) -> bool:
     """Return whether a leaf is named a volume, whatever its other words, unless they name a vessel, a portion or a part."""
     key_words = leaf.word_set
     excluded = _OTHER_AMOUNT_WORDS | _HISTORY_WORDS | words.CAPACITY | CONTENTS | _NOT_THIS_VOLUME
     own = set(leaf.own_words) & words.VOLUME or ({"volume"} <= key_words and len(leaf.words) == 2)
-    return bool(own) and not key_words & excluded
+    is_each = {"per", "each"} & set(words.tokenize(leaf.value_text))
+    return bool(own) and not key_words & excluded and not is_each
 
 
 def _is_mass(leaf: Leaf) -> bool:

@@ -44,6 +44,7 @@ def check_records(transition: Transition) -> Findings:
                 yield from _check_row_total(seen.path, members)
         yield from _check_mean_of_list(seen)
         yield from _check_listed_sum(seen.path, seen.full_text)
+        yield from _check_equal_amounts(seen.path, seen.full_text)
     yield from _check_fragments(transition)
     for view in transition.usable_outputs:
         yield from _check_components(transition, view)
@@ -51,6 +52,8 @@ def check_records(transition: Transition) -> Findings:
         for leaf in view.leaves:
             if leaf.value_text and leaf.value_text not in transition.input_texts:
                 yield from _check_listed_sum(view.name, leaf.value_text)
+                yield from _check_equal_amounts(view.name, leaf.value_text)
+        yield from _check_equal_amounts(view.name, view.name)
 
 
 def _group(found: Iterable[Claim]) -> Iterator[tuple[str, list[Claim]]]:
@@ -137,6 +140,9 @@ def _check_components(transition: Transition, view: MaterialView) -> Findings:
         if amount is not None and component is not None and amount.dimension in (*_BY_MASS, *_BY_NUMBER):
             claim = Claim("", amount.value, amount.dimension, amount.step, amount.text)
             by_component.setdefault(component, []).append(claim)
+    members = claims.read_text(view.name)
+    if {"mass_concentration", "molar_concentration"} <= {claim.dimension for claim in members}:
+        yield from _compare_molar(view.name, members, _list_named_molar_masses(view.name))
     for leaf in view.leaves:
         # "glucose: 18 g/L (100 mM)" has both in one text.
         members = claims.read_text(leaf.value_text) if isinstance(leaf.value, str) else []
@@ -214,6 +220,35 @@ _TOTAL = compile_label(r"\btotal\w*\b|\bsum\b|\bin all\b|\baltogether\b|\boveral
 _NOT_TOTAL = compile_label(
     r"\bper\b|/|\bcapacity\b|\bprotein\b|\bcells?\b|\bmax\w*\b|\btarget\b|\bbefore\b|\bload\w*\b"
 )
+
+
+_EQUAL = re.compile(
+    r"(?<![\w.^/x×*+·(-])(?<![-+x×*/·=]\s)([0-9]{1,9}(?:\.[0-9]{1,6})?(?:e[+-]?[0-9]{1,2})?\s?[A-Za-zµ%]{1,6}(?:/[A-Za-zµ]{1,3})?)"
+    r"\s?(?:=|\bi\.e\.,?|\bcorresponds to|\bentspricht|\bequals)\s?"
+    r"([0-9]{1,9}(?:\.[0-9]{1,6})?(?:e[+-]?[0-9]{1,2})?\s?[A-Za-zµ%]{1,6}(?:/[A-Za-zµ]{1,3})?)(?![\w/]|\s?[x×*/+÷]\s?[0-9]|\s-\s)"
+)
+_CONVERTED = (
+    "mass_concentration",
+    "molar_concentration",
+    "volume",
+    "mass",
+    "amount",
+    "length",
+    "voltage",
+    "number_density",
+)
+
+
+def _check_equal_amounts(subject: str, text: str) -> Findings:
+    """Yield an error unless both sides of "0.194 mg/mL = 194 µg/mL" are the same amount."""
+    for match in _EQUAL.finditer(text[:1500]):
+        left, right = (units.parse_amount(part) for part in match.groups())
+        if left is None or right is None or left.dimension != right.dimension or left.dimension not in _CONVERTED:
+            continue
+        rounding = min(left.step, abs(left.value) / 10) + min(right.step, abs(right.value) / 10)
+        if right.value > 0 and abs(left.value - right.value) > rounding + left.value * _TOLERANCE:
+            text = f"{match[1]} are {units.format_value(left.value, left.dimension)}, not {match[2]}"
+            yield error_finding("L12", subject, match[1], match[2], text)
 
 
 def _check_parts(transition: Transition, view: MaterialView) -> Findings:

@@ -26,9 +26,10 @@ _SIZED_VESSELS = word_set(
     "tubo matraz frasco kolben flasche fiole"
 )
 _NOT_CONTENT = word_set(
-    "each per every wash added dead max maximum capacity from x load injection fill dilution plated spread "
-    "below under above over than least most minimum min limit"
+    "each per every wash added dead max maximum capacity from x load injection fill dilution plated spread"
 )
+# "over 2 mL" is a bound, "2 mL over the cells" is not.
+_BOUNDS = word_set("below under above over than least most minimum min limit")
 _NOT_COMPONENTS = word_set(
     "stock solution standard std working buffer sample pool aliquot in at with mark ph rest left dil dilution diluted final dry powder weighed "
     "de du des le la el los von der die das aus en dans sur each ml l µl new step tube level conc concentrated half strength"
@@ -73,7 +74,11 @@ def read_name(name: str) -> NameReading:
             and not set(words.tokenize(phrase.before)) & {"with", "mit", "con"}
         ):
             vessels.append(phrase.whole)
-        elif near & _NOT_CONTENT or phrase.after.lstrip().startswith("/"):
+        elif (
+            near & _NOT_CONTENT
+            or set(words.tokenize(phrase.before)[-2:]) & _BOUNDS
+            or phrase.after.lstrip().startswith("/")
+        ):
             continue
         elif dimension == "volume":
             volumes.append(phrase.amount)

@@ -292,6 +292,43 @@ def test_rubric_field_again_requires_a_setting_that_the_same_material_had_before
     assert judge(record, powers, line).sufficient is sufficient
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "sufficient"),
+    [
+        # means 31.4080 and 31.4084 g, 0.4 mg apart
+        ("31.4079 g, 31.4081 g", "31.4083 g, 31.4085 g", True),
+        ("31.4079 g, 31.4081 g", "31.4086 g, 31.4088 g", False),
+        ("31.4080 g", "31.4080 mg", False),
+        ("31.4080 g", "overload", False),
+    ],
+)
+def test_rubric_field_agrees_with_compares_a_reading_with_the_last_one_of_the_same_material(first, second, sufficient):
+    vial, other = TWO_TEAS
+    weighed = {"line": "weighed", "text": "weighed", "actions": ["HPLC"], "of": ["Tea"], "value": "numeric"}
+    constant = weighed | {"line": "constant", "agrees_with": {"weighed": "0.0005 g"}}
+    record = [*RECORD[:4], inject_step(5, [vial], [first]), inject_step(6, [vial], [second])]
+    assert judge(record, weighed, constant).sufficient is sufficient
+    # A reading of another vial is no second one of this.
+    assert not judge(
+        [*RECORD[:4], inject_step(5, [vial], [first]), inject_step(6, [other], [first])], weighed, constant
+    ).sufficient
+
+
+@pytest.mark.parametrize(
+    ("bounds", "sufficient"),
+    [
+        ({"at_least": "40 mAU"}, True),
+        ({"at_least": "40", "at_most": "60 mAU"}, True),
+        ({"at_least": "60 mAU"}, False),
+        ({"at_least": "40 AU"}, False),
+    ],
+)
+def test_bounds_of_a_signal_hold_only_for_readings_in_their_unit(bounds, sufficient):
+    line = {"line": "read", "text": "read", "actions": ["HPLC"], "of": ["Tea"], "signal": bounds}
+    record = [*RECORD[:4], inject_step(5, TWO_TEAS, ["50.1, 49.8 mAU", "51 mAU"])]
+    assert judge(record, line).sufficient is sufficient
+
+
 @pytest.mark.parametrize(("volume", "sufficient"), [("2 mL", True), ("7 mL", False)])
 def test_rubric_field_shares_within_requires_portions_of_about_the_same_size(volume, sufficient):
     # Of 100 mL each, 1 mL of the tea is 1 %, and 2 mL or 7 mL of the stock are 2 % or 7 %.

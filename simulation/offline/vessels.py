@@ -108,6 +108,10 @@ class Vessel:
         return self.contents.list_components_of_kind(ATTACHED, *loose.get(self.phase, ()))
 
     def build_new_material(self) -> NewMaterial:
+        attached = self.contents.list_components_of_kind(ATTACHED)
+        # Only now: while the step goes on, what was drawn still has the phase of its source.
+        if self.contents.volume == 0 and self.phase in (Phase.LIQUID, Phase.SUSPENSION):
+            self.phase = self.phase if set(self.contents.components) - set(attached) else Phase.EMPTY
         ledger = self.contents.to_ledger(self.key)
         if self.tare is not None:
             ledger["tare"] = format(self.tare, "f")
@@ -249,7 +253,7 @@ class Vessel:
             if self.contents.volume == 0:
                 # Components that stayed behind keep the vessel in use.
                 self.used_up = not self.contents.components
-                self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else Phase.EMPTY
+                self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
             return moved
         if self.contents.volume:
             share = volume / self.contents.volume
@@ -316,8 +320,7 @@ class Vessel:
             # The liquid was removed before, so none of it is in the new mixture.
             self.sources.clear_liquids()
         if self.phase == Phase.EMPTY:
-            # All of a liquid may have been drawn, which left its own vessel empty.
-            self.phase = source.phase if source.phase not in (Phase.SEDIMENTED, Phase.EMPTY) else Phase.LIQUID
+            self.phase = source.phase if source.phase != Phase.SEDIMENTED else Phase.LIQUID
             if not contents.volume and source.phase not in Phase.SOLIDS:
                 self.phase = Phase.LIQUID
             left_behind = (*_CONTAINER_PROPERTIES, *_SURROUNDINGS, "condition", "volume", "mass", "phase")

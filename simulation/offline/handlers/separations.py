@@ -83,7 +83,8 @@ def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:
     moved, vessel.contents = vessel.contents.split_share(ONE, staying)
     fresh_vessel = context.create_vessel(box, f"{vessel.name}, moved")
     fresh_vessel.pour_in(moved, vessel)
-    fresh_vessel.properties["insert"] = vessel.properties.pop("insert")
+    fresh_vessel.properties["insert"] = vessel.properties["insert"]
+    vessel.properties["insert"] = "moved to a fresh vessel"
     vessel.used_up = True
     return fresh_vessel
 

@@ -50,6 +50,18 @@ def test_all_of_a_liquid_in_an_empty_tube_is_a_liquid(small):
     assert (small.get_property("new", "phase"), small.get_property("new", "volume")) == ("liquid", "480 µL")
 
 
+def test_all_of_a_suspension_stays_a_suspension_in_its_new_vessel(lab):
+    culture = build_material("culture", "suspension", hidden={"E. coli cells": "1e8 cells/mL"})
+    small = SmallLab(lab.catalogue, culture, build_material("broth"), build_tubes())
+    small.run_step("Transfer", "culture tubes", "tube", source="@culture")
+    assert (small.get_property("tube", "phase"), small.get_property("culture", "phase")) == (
+        "suspension",
+        "empty container",
+    )
+    small.run_step("Transfer", "tube broth", source="@tube")
+    assert small.get_property("broth", "phase") == "suspension"
+
+
 def test_a_solid_moves_by_mass(small):
     small.run_step("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
     # a quarter of 171.12 µmol

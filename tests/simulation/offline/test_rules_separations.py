@@ -310,4 +310,4 @@ def test_chip_moved_to_a_fresh_well_leaves_behind_what_is_attached_to_the_old_on
     }
     assert amounts == {"well": {"biofilm on plastic": "10"}, "moved": {"biofilm": "30"}}
     assert (small.get_property("moved", "insert"), small.get_property("moved", "volume")) == ("basalt chip", "1 mL")
-    assert (small.get_property("well", "insert"), small["well"].is_usable) == (None, False)
+    assert (small.get_property("well", "insert"), small["well"].is_usable) == ("moved to a fresh vessel", False)

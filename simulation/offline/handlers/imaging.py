@@ -241,6 +241,11 @@ def _check_times(context: ActionContext) -> None:
         raise RefusalError("critically unclear: light stimulates with a wavelength and a power, and one is not given")
     if context.values["frame_interval"] is not None and context.get_number("frame_interval") > record_time:
         raise RefusalError("too long: frame_interval is longer than the record")
+    if context.values["frame_interval"] is not None and context.values.get("exposure_time") is not None:
+        exposure, interval = context.get_number("exposure_time"), context.get_number("frame_interval")
+        if exposure > interval:
+            each, between = (quantities.format_quantity(seconds, "duration") for seconds in (exposure, interval))
+            raise RefusalError(f"too long: an exposure of {each} does not fit into frames that are {between} apart")
 
 
 def _group_counted_components(context: ActionContext, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:

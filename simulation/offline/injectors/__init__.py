@@ -27,6 +27,7 @@ for _module in iter_modules(__path__):
 
 # Of a kind with very many variants, this many are considered: their number does not make it likelier, only slower.
 _MOST_PLANS = 20
+_NOTE_FIRST = 0.5
 
 
 class Injector:
@@ -76,7 +77,9 @@ class Injector:
             rng = self._create_rng(action, situation, name)
             plans = list(kind.iter_plans(case, rng))
             for plan in rng.sample(plans, min(len(plans), _MOST_PLANS)):
-                for scope, scoped in list_scopes(case, plan, kind.systematic):
+                for scope, fitting in list_scopes(case, plan, kind.systematic):
+                    # A note that repeats a wrong volume is as much the location of the error as the vessel is.
+                    scoped = _begin_with_note(fitting) if rng.random() < _NOTE_FIRST else fitting
                     if self._fits(case, scoped):
                         place, field = scoped.edits[0].part, find_field(case, scoped.edits[0])
                         candidates.append(Candidate(name, scope, place, field, scoped))
@@ -95,6 +98,12 @@ class Injector:
     def _create_rng(self, action: Action, situation: Situation, purpose: str) -> random.Random:
         seed_parts = (situation.goal, len(situation.history), action.name, purpose)
         return random.Random(f"{self.seed}:{self.perturbation}:{seed_parts!r}")
+
+
+def _begin_with_note(plan: edits.Plan) -> edits.Plan:
+    """Return the plan with an edit of a record as its location, if it has one beside edits of materials."""
+    ordered = sorted(plan.edits, key=lambda edit: edit.part != edits.OBSERVATIONS)
+    return plan._replace(edits=tuple(ordered))
 
 
 def _describe_change(case: edits.Case, edit: edits.Edit) -> Change:

@@ -86,6 +86,16 @@ def substance_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors
                 yield f"{solute.name} is {text}; it should be {solute.text}, and {most}", solute.change(text)
 
 
+@edits.plants(edits.OBVIOUS, "a substance does not vanish from a solution")
+def substance_vanishes(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which nearly all of a dissolved or suspended substance is gone although nothing removed it."""
+    for solute in edits.sample_places(rng, case.solutes):
+        if case.action.name not in edits.REACTING:
+            for factor in sizes.draw_large_factors(rng, 2):
+                for text in sizes.iter_spellings(solute.text, solute.value / (5 * factor), solute.dimension):
+                    yield f"{solute.name} is {text}; it should be {solute.text}", solute.change(text)
+
+
 @edits.plants(edits.OBVIOUS, "no more is dissolved than there is room for", science=True)
 def beyond_solubility(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which more is dissolved or suspended than there is room for."""

@@ -27,8 +27,9 @@ _NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided
 _MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.42
 # Fields that nearly every step has: with the share of a rare field they would make most of all errors.
 _COMMON_FIELDS = {
-    "volume": 0.15, "concentration": 0.3, "phase": 0.4, "container": 0.5, "container_capacity": 0.4, "available_for_use": 0.8,
-    "environmental_condition": 0.5, "Delivered from": 0.2, "Delivered from (heading)": 0.5, "setting in a heading": 0.6,
+    "volume": 0.15, "concentration": 0.2, "phase": 0.2, "container": 0.4, "container_capacity": 0.4, "medium": 0.15,
+    "available_for_use": 0.25, "environmental_condition": 0.25, "Delivered from": 0.2, "Delivered from (heading)": 0.3,
+    "setting in a heading": 0.6, "Appearance of": 0.2, "cell type": 0.25,
 }  # fmt: skip
 # A systematic error fits fewer outcomes than a single one.
 _SCOPE_WEIGHTS = {ONE: 1.0, ALL: 1.5}
@@ -37,9 +38,9 @@ _SCIENCE_WEIGHT = 3.0  # of kinds and of the fields that have one
 # are multiplied by these. Over all steps the directions balance: names are exchanged for shorter ones as often as for
 # longer ones, and numbers lose digits as often as they gain some, which the tests check.
 _PENALTIES = dict.fromkeys(range(10), 0.5) | dict.fromkeys((1, 2, 3, 4), 0.4)
-# The part of the choice in which style is balanced within the step. Balanced altogether, the few fields whose numbers
-# can change in both directions (volumes above all) would have most errors.
-_BALANCED_PART = 0.7
+# The part of the choice in which style is balanced over all fields of a step, and not within each. Balanced over all
+# alone, the few fields whose numbers can change in both directions (volumes above all) would have most errors.
+_OVERALL_PART = 0.5
 Style = tuple[int, ...]
 
 
@@ -78,10 +79,24 @@ def choose_candidate(
         groups[candidate.place, candidate.field, candidate.kind, candidate.scope, style].append(candidate)
     keys = list(groups)
     shares = compute_shares([key[:4] for key in keys], kinds, has_measurements)
-    balanced = balance_shares(shares, [key[4] for key in keys], _PENALTIES)
-    mixed = [_BALANCED_PART * one + (1 - _BALANCED_PART) * other for one, other in zip(balanced, shares, strict=True)]
+    styles = [key[4] for key in keys]
+    within = balance_fields(shares, [key[:2] for key in keys], styles)
+    overall = balance_shares(shares, styles, _PENALTIES)
+    mixed = [_OVERALL_PART * one + (1 - _OVERALL_PART) * other for one, other in zip(overall, within, strict=True)]
     key = rng.choices(keys, mixed)[0]
     return rng.choice(groups[key])
+
+
+def balance_fields(shares: Sequence[float], fields: Sequence[tuple[str, str]], forms: Sequence[Style]) -> list[float]:
+    """Return the shares with style balanced among the errors of each field, so that every field keeps its share."""
+    adjusted = list(shares)
+    for field in set(fields):
+        chosen = [index for index, other in enumerate(fields) if other == field]
+        total = sum(shares[index] for index in chosen)
+        parts = balance_shares([shares[index] for index in chosen], [forms[index] for index in chosen], _PENALTIES)
+        for index, part in zip(chosen, parts, strict=True):
+            adjusted[index] = total * part
+    return adjusted
 
 
 def compute_shares(

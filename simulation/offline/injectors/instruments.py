@@ -18,6 +18,10 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9.]+( \D+)?")
 _EXCESS_FACTORS = tuple(Decimal(factor) for factor in (3, 5, 8, 10, 14, 19, 23, 31, 44, 63))
 
 
+# Nearly every reading can be made negative, and a minus sign is found without any science.
+_NEGATIVE_PART = 0.3
+
+
 class Limit(NamedTuple):
     """The largest possible value of readings with this unit whose record's description matches the pattern."""
 
@@ -57,6 +61,8 @@ def negative_reading(case: edits.Case, rng: random.Random) -> edits.Errors:
         and not reading.value.endswith((" V", "ΔF/F", "AU"))
     ]
     for reading in edits.sample_places(rng, candidates):
+        if rng.random() > _NEGATIVE_PART:
+            continue
         wrong = edits.NUMBER.sub(lambda match: f"-{match[0]}", reading.value)
         explanation = f"the reading is {wrong}, not {reading.value}; there is no less than nothing of it"
         yield explanation, reading.change(wrong)

@@ -13,9 +13,11 @@ _TIMES = re.compile(r"(?P<times>[0-9]+) ×")
 _TEMPERATURE = re.compile(r"-?[0-9.]+(?= °C)")
 _LIQUIDS = ("liquid", "suspension")
 _NOT_DRAWABLE = ("consumable", "empty container", "plate")
+_MOST_NAMES = 3
+_PUNCTUATION = re.compile(r"[^\w\s]")
 _LEAST_OFF, _MOST_OFF = 3.0, 9.0  # °C by which a display is off subtly; no incubator or room drifts so far
 _LETHAL_DISPLAY = (62.0, 94.0)  # °C
-_COLOURS = ("turbid, cream", "dark brown, slightly cloudy", "amber, clear", "deep violet, clear", "pale yellow, clear")
+_COLOURS = ("amber, clear", "deep violet, clear", "pale yellow, clear")
 _TURBIDITY = {"clear": "cloudy", "cloudy": "clear"}
 
 
@@ -82,25 +84,35 @@ def _change_times(note: edits.Reading, right: int, wrong: int) -> edits.Errors:
 def wrong_source_noted(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a note names a liquid of the bench that this step did not use."""
     others = [one.name for one in case.bystanders if one.properties.get("phase") in _LIQUIDS]
-    yield from _change_source(case, rng, edits.sample_places(rng, others))
+    yield from _change_source(case, rng, others)
 
 
 @edits.plants(edits.OBVIOUS, "only a liquid is drawn into a pipette")
 def source_that_cannot_be_drawn(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a note says that a volume was drawn from a box of vessels or an empty plate."""
     solid = [one.name for one in case.situation.inventory if one.properties.get("phase") in _NOT_DRAWABLE]
-    yield from _change_source(case, rng, edits.sample_places(rng, solid))
+    yield from _change_source(case, rng, solid)
 
 
 def _change_source(case: edits.Case, rng: random.Random, names: Sequence[str]) -> edits.Errors:
     sources = {f"Delivered from {material.name}" for material in case.inputs}
     for note in edits.sample_places(rng, _list_notes(case, "Delivered from ")):
-        for name in names if note.description in sources and not note.value.endswith(" g") else ():
-            right = note.description.removeprefix("Delivered from ")
+        right = note.description.removeprefix("Delivered from ")
+        alike = _choose_like_names(names, right)
+        for name in alike if note.description in sources and not note.value.endswith(" g") else ():
             if edits.NUMBER.sub("#", name) == edits.NUMBER.sub("#", right):
                 continue  # another replicate of the same: nobody would call that a wrong source
             explanation = f"the note says that {name} was delivered; the step delivered {right}"
             yield explanation, note.change(f"Delivered from {name}", "description")
+
+
+def _choose_like_names(names: Sequence[str], right: str) -> list[str]:
+    """Return the names of like length that have no more commas and hyphens than the right one.
+
+    A longer or more complicated name would reveal the error by its form.
+    """
+    plain = {name for name in names if len(_PUNCTUATION.findall(name)) <= len(_PUNCTUATION.findall(right))}
+    return sorted(plain, key=lambda name: (abs(len(name) - len(right)), name))[:_MOST_NAMES]
 
 
 @edits.plants(edits.SUBTLE, "equipment holds the temperature that was set", edits.COMMON)

@@ -20,6 +20,7 @@ _NO_SIGNAL = ("retention", "potential", "time constant", "rise time", ": pH")
 _BAND, _NO_BAND = re.compile(r"one band at about [0-9]+ bp"), "no band"
 _TRACE = (0.04, 0.09)  # of the weakest sample: too much for a clean blank, too little to be taken for a sample
 _DARKER = (1.05, 1.9)  # ΔF/F below -1 would be less light than none
+_STRONG = Decimal("0.2")  # ΔF/F of a response that nobody takes for noise
 _DELTA_F, _FRET = "ΔF/F", "R/R0"
 
 
@@ -113,12 +114,12 @@ def band_of_wrong_length(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"{wrong}; these primers give {reading.value}", reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "there is no less light than none", science=True)
+@edits.plants(edits.OBVIOUS, "there is no less light than none", edits.COMMON, science=True)
 def darker_than_dark(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a relative change of fluorescence is below -1."""
     for reading in edits.sample_places(rng, [one for one in case.readings if one.value.endswith(f" {_DELTA_F}")]):
         number = Decimal(reading.value.partition(" ")[0])
-        for _ in range(2):
+        for _ in range(2 if number > _STRONG else 0):
             wrong = -Decimal(str(round(rng.uniform(*_DARKER), 3))).quantize(number)
             yield f"ΔF/F of {wrong} is less light than none", reading.change(f"{wrong} {_DELTA_F}")
 

@@ -24,7 +24,6 @@ _COOKING = (91, 93, 94, 96, 98)  # °C at which no cell of this laboratory survi
 _AMOUNT_PROPERTIES = ("volume", "mass", "phase")
 _CONTAINER_PROPERTIES = ("container", "container_capacity")
 _DETACHING_AGENTS = ("trypsin", "EDTA", "accutase", "dispase")
-_VESSEL_SIZES = ("0.2", "0.5", "1.5", "2", "5", "10", "15", "25", "50", "75", "100", "150", "200", "250", "500")
 
 
 @edits.plants(edits.OBVIOUS, "matter keeps its state unless something changes it")
@@ -109,10 +108,11 @@ def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 @edits.plants(edits.SUBTLE, "a material is where the step leaves it", edits.COMMON)
 def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is where it was before the step moved it, or in an incubator without reason."""
+    """Yield errors in which a material is where it was before the step moved it, or where others of the bench are."""
+    others = {one.environmental_condition for one in case.situation.inventory} | {"4C"}
     for material in edits.sample_places(rng, case.materials):
         right, before = material.condition, material.before
-        for wrong in (*_INCUBATORS, *((before.environmental_condition,) if before else ())):
+        for wrong in sorted({*others, *((before.environmental_condition,) if before else ())}):
             if wrong != right and not wrong.startswith(("-", "dry")) and material.phase in _FLUID:
                 explanation = f"{material.name} is {describe_whereabouts(wrong)}; {case.action.name} leaves it {describe_whereabouts(right)}"
                 yield explanation, material.change_field("environmental_condition", wrong)
@@ -120,43 +120,49 @@ def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 @edits.plants(edits.OBVIOUS, "a vessel holds what is in it")
 def vessel_too_small(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is in a vessel that is far too small for it."""
-    for material in edits.sample_places(rng, case.materials):
-        capacity = str(material.draft.properties.get("container_capacity", ""))
-        vessel = str(material.draft.properties.get("container", ""))
-        content = edits.parse_amount(material.draft.properties.get("volume"), "volume")
-        unit = capacity.partition(" ")[2]
-        for size in _VESSEL_SIZES if content and unit in ("mL", "µL", "L") else ():
-            holds = edits.parse_amount(f"{size} {unit}", "volume")
-            # With decimals only where the right capacity has some, so that the form of the number tells nothing.
-            if content and holds and holds.value * 2 < content.value and ("." in size) <= ("." in capacity):
-                wrong = f"{size} {unit}"
-                explanation = f"{material.name} of {material.draft.properties['volume']} is in a vessel of {wrong}"
-                changes = [material.change("container_capacity", wrong)]
-                if edits.is_mentioned(capacity, vessel):
-                    changes.append(material.change("container", edits.replace_mentions(vessel, capacity, wrong)))
+    """Yield errors in which a material is in a vessel of the bench that is far too small for it."""
+    for material, content in _list_contents(case, rng):
+        for vessel, capacity in _list_vessels(case):
+            holds = edits.parse_amount(capacity, "volume")
+            if holds and holds.value * 2 < content.value:
+                explanation = f"{material.name} of {material.draft.properties['volume']} is in a vessel of {capacity}"
+                changes = [material.change("container_capacity", capacity), material.change("container", vessel)]
                 yield explanation, *(changes if rng.random() < 0.5 else reversed(changes))
 
 
 @edits.plants(edits.SUBTLE, "a material stays in its vessel unless it is moved", edits.COMMON)
 def another_vessel(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is in a vessel of another size, although the step did not move it."""
-    for material, before in edits.sample_places(rng, case.continued):
-        capacity, vessel = (
-            str(material.draft.properties.get(name, "")) for name in ("container_capacity", "container")
-        )
-        if not edits.is_mentioned(capacity, vessel) or before.properties.get("container") != vessel:
+    """Yield errors in which a material is in another vessel of the bench that could hold it, without having been moved."""
+    for material, content in _list_contents(case, rng):
+        right = str(material.draft.properties["container"])
+        if material.before is None or material.before.properties.get("container") != right:
             continue
-        number, _, unit = capacity.partition(" ")
-        content = edits.parse_amount(material.draft.properties.get("volume"), "volume")
-        for size in _VESSEL_SIZES if number in _VESSEL_SIZES else ():
-            wrong = f"{size} {unit}"
-            holds = edits.parse_amount(wrong, "volume")
+        for vessel, capacity in _list_vessels(case):
+            holds = edits.parse_amount(capacity, "volume")
             # A vessel smaller than its contents would be an obvious error.
-            if size != number and holds and (content is None or content.value <= holds.value):
-                explanation = f"{material.name} is in a vessel of {wrong}; it was and is in one of {capacity}"
-                container = material.change("container", edits.replace_mentions(vessel, capacity, wrong))
-                yield explanation, container, material.change("container_capacity", wrong)
+            if vessel != right and holds and content.value <= holds.value:
+                changes = material.change("container", vessel), material.change("container_capacity", capacity)
+                if changes[1].old != capacity:
+                    yield f"{material.name} is in a {vessel}; it was and is in a {right}", *changes
+
+
+def _list_contents(case: edits.Case, rng: random.Random) -> list[tuple[edits.Produced, quantities.Quantity]]:
+    """Return a sample of the materials in a vessel, each with its volume."""
+    held = [
+        (material, content)
+        for material in case.materials
+        if {"container", "container_capacity"} <= material.draft.properties.keys()
+        if (content := edits.parse_amount(material.draft.properties.get("volume"), "volume"))
+    ]
+    return edits.sample_places(rng, held)
+
+
+def _list_vessels(case: edits.Case) -> list[tuple[str, str]]:
+    """Return the vessels of the bench with their capacities, so that no text is one that correct outcomes never have."""
+    shown = [
+        (one.properties.get("container"), one.properties.get("container_capacity")) for one in case.situation.inventory
+    ]
+    return list(dict.fromkeys((str(vessel), str(capacity)) for vessel, capacity in shown if vessel and capacity))
 
 
 @edits.plants(edits.SUBTLE, "what a step does not touch stays", edits.COMMON)
@@ -173,9 +179,13 @@ def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
     ]
     for material, name, value, match in edits.sample_places(rng, candidates):
         for factor in sizes.draw_factors(case.sizes, rng):
-            wrong = value[: match.start()] + sizes.scale_reading(match[0], factor) + value[match.end() :]
+            number = Decimal(match[0]) * factor
+            digits = max(2, sizes.count_significant_digits(Decimal(match[0])))
+            # Labels have no padded digits, unlike the displays of instruments.
+            text = format(sizes.round_to_digits(number, digits).normalize(), "f")
+            wrong = value[: match.start()] + text + value[match.end() :]
             # A percentage must not rise above 100: that would be an obvious error.
-            if value[match.end() :].startswith(" %") and Decimal(sizes.scale_reading(match[0], factor)) > 100:
+            if value[match.end() :].startswith(" %") and number > 100:
                 continue
             right = f"it was {value} and {case.action.name} leaves it so"
             yield f"{name} of {material.name} is {wrong}; {right}", material.change(name, wrong)

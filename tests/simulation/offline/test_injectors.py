@@ -327,21 +327,30 @@ def test_planted_detachment_of_cells_does_not_apply_to_cells_in_trypsin():
     assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
 
 
-def test_planted_wrong_place_is_room_temperature_or_an_incubator():
+def test_planted_wrong_place_is_one_where_others_of_the_bench_are():
     action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
     plants = plant_errors(SUBTLE, "wrong_place", (action, situation, outcome))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
-    assert places == {"room_temp", "incubating_conditions", "cell_culture_conditions"}
+    assert places == {"room_temp"}
 
 
-def test_planted_wrong_vessel_changes_container_and_capacity_together():
+def test_planted_wrong_vessel_is_another_of_the_bench_that_could_hold_the_material():
     held = {"volume": "1 mL", "container": "15 mL tube", "container_capacity": "15 mL"}
     action, situation, outcome = case("Mix", (liquid(**held),))
     situation.inventory[SAMPLE].properties.update(held)
+    situation.inventory[SOLVENT].properties.update({"container": "50 mL flask", "container_capacity": "50 mL"})
     for plant in plant_errors(SUBTLE, "another_vessel", (action, situation, outcome)):
         shown = plant.outcome.new_materials[0].properties
-        assert shown["container"] == f"{shown['container_capacity']} tube" != "15 mL tube"
-        assert volume(shown["container_capacity"]) >= 1000
+        assert (shown["container"], shown["container_capacity"]) == ("50 mL flask", "50 mL")
+
+
+def test_planted_vessel_too_small_is_one_of_the_bench_with_less_than_half_the_room():
+    held = {"volume": "10 mL", "container": "15 mL tube", "container_capacity": "15 mL"}
+    action, situation, outcome = case("Mix", (liquid(**held),))
+    situation.inventory[SOLVENT].properties.update({"container": "2 mL tube", "container_capacity": "2 mL"})
+    for plant in plant_errors(OBVIOUS, "vessel_too_small", (action, situation, outcome)):
+        shown = plant.outcome.new_materials[0].properties
+        assert (shown["container"], shown["container_capacity"]) == ("2 mL tube", "2 mL")
 
 
 def test_planted_wrong_reading_deviates_by_a_tenth_to_two_fifths():

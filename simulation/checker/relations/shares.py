@@ -134,6 +134,10 @@ _KIND_WORDS = frozenset(
 _FRACTION_WORDS = compile_label(r"\bfrac(?:tion)?\b|\bshare\b|\bproportion\b|\banteil\b")
 
 
+# "rise time, 10 to 90 %"
+_RANGE = compile_label(r"[0-9] ?(?:to|bis|and|a|-) ?(?:[0-9]|$)")
+
+
 def _read_rows(found: list[Claim]) -> list[Part]:
     """Return the counts and shares that stand in one row of a table or object, or under the same name."""
     groups: dict[str, list[Claim]] = {}
@@ -147,7 +151,7 @@ def _read_rows(found: list[Claim]) -> list[Part]:
     parts = []
     for group in groups.values():
         counts = [
-            claim for claim in group if is_count(claim) and not _FRACTION_WORDS.search(claim.label) and claim.value > 1
+            claim for claim in group if is_count(claim) and not _FRACTION_WORDS.search(claim.label) and claim.value > 1 and not _RANGE.search(claim.text)
         ]
         shares = [
             c

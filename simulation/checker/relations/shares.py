@@ -151,7 +151,12 @@ def _read_rows(found: list[Claim]) -> list[Part]:
     parts = []
     for group in groups.values():
         counts = [
-            claim for claim in group if is_count(claim) and not _FRACTION_WORDS.search(claim.label) and claim.value > 1 and not _RANGE.search(claim.text)
+            claim
+            for claim in group
+            if is_count(claim)
+            and not _FRACTION_WORDS.search(claim.label)
+            and claim.value > 1
+            and not _RANGE.search(claim.text)
         ]
         shares = [
             c

@@ -33,14 +33,18 @@ _COMMON_NAMES = word_set("volume amount mass temperature concentration time dura
 _MOVED = re.compile(r"\b(?:transferred|dispensed|aliquoted|pipetted|moved)\b", re.IGNORECASE)
 # "incubated at 37 °C for 2 h": the duration is that of the action.
 _DURATION_PHRASE = re.compile(
-    r"\b(?:incubated|mixed|spun|centrifuged|waited|heated|stirred|shaken|vortexed|held|incubation|spin|cultured)\b[^.;]{0,20}?\bfor\s",
+    r"\b(?:incubated|mixed|spun|centrifuged|waited|heated|stirred|shaken|vortexed|held|incubation|spin|cultured|sparged|degassed|dried|ground|milled|autoclaved|"
+    r"dialy[sz]ed|baked|evaporated|lyophili[sz]ed|bubbled|purged|grown|left|stood)\b[^.;0-9]{0,25}?\bfor\s",
     re.IGNORECASE,
 )
 _AFTER_PHRASE = re.compile(r"\bafter\b", re.IGNORECASE)
 _CYCLES = re.compile(r"(?<![\w.])([0-9]{1,3}) (?:PCR |thermal |amplification |wash )?cycles\b")
 _CYCLE_WORDS = word_set("cycle number of num pcr n")
 _INCUBATIONS = ("Incubate", "CellCultureIncubate")
-_TIMED_ACTIONS = (*_INCUBATIONS, "Mix", "Centrifuge", "Wait")
+_TIMED_ACTIONS = (
+    *_INCUBATIONS, "Mix", "Centrifuge", "Wait", "Degas", "DryingOven", "Desiccate", "Grind", "Evaporate", "Autoclave", "Dialysis",
+    "ApplyMagnet", "Lyophilize",
+)  # fmt: skip
 # "20x" but not "1:20x" or "2x-concentrated".
 _MAGNIFICATION = re.compile(r"(?<![\w.:])([0-9]{1,3})\s?[x×X](?![\w-])")
 # The wavelengths in the name of a filter: 530/30 has the centre and the width in nm.

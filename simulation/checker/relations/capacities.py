@@ -51,6 +51,9 @@ _LEAST_VOLUMES = {
     "CyclicVoltammetry": 1_000, "DynamicFoamAnalysis": 5_000, "MeasureDissolvedOxygen": 300, "MeasureConductivity": 100,
     "MeasurepH": 20, "MeasureSurfaceTension": 20,
 }  # fmt: skip
+# Volume in µL up to the neck of culture flasks, which are named by their area in cm².
+_CULTURE_VESSELS = {"T25": 75_000, "T75": 290_000, "T150": 650_000, "T175": 850_000, "T225": 1_000_000}
+_CULTURE_VESSEL = re.compile(r"\b(T-?(?:25|75|150|175|225))\b", re.IGNORECASE)
 _MAX_INJECTION = Decimal(1000)  # µL; analytical loops end at 100, semi-preparative ones at 1000
 
 # Capacity of balances in g, above the largest models on sale.
@@ -62,6 +65,7 @@ def check_capacities(transition: Transition) -> Findings:
     """L05: yield an error if a vessel, a sorbent, a column or an instrument takes more, less or hotter than it can."""
     for view in transition.usable_outputs:
         yield from _check_solid_fits(transition, view)
+        yield from _check_culture_flask(view)
     if transition.action == "SolidPhaseExtraction":
         yield from _check_sorbent(transition)
     if transition.action == "MeasureWeight":
@@ -80,6 +84,17 @@ def check_capacities(transition: Transition) -> Findings:
                 got = units.format_value(amount.value, "volume")
                 text = f"no injector takes {got}"
                 yield from require("L05", amount.value <= _MAX_INJECTION, "injection", "at most 1 mL", got, text)
+
+
+def _check_culture_flask(view: MaterialView) -> Findings:
+    """Yield an error if a culture flask or dish, which is named by its area, holds more than fits into it."""
+    match = _CULTURE_VESSEL.search(f"{view.container} {view.name}")
+    if match is None or not view.liquid_volume:
+        return
+    most = Decimal(_CULTURE_VESSELS[match[1].upper().replace("-", "")])
+    shown = [units.format_value(value, "volume") for value in (most, view.liquid_volume)]
+    text = f"{view.name} holds {shown[1]}, more than a flask {match[1]} does"
+    yield from require("L05", view.liquid_volume <= most, view.name, f"at most {shown[0]}", shown[1], text)
 
 
 def _find_density(found: list[Claim]) -> tuple[Decimal | None, bool]:

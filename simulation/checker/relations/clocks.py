@@ -45,7 +45,7 @@ _DONE = re.compile(
 )
 _TOTAL = compile_label(
     r"\b(?:total|overall|elapsed|sequence|entire|whole|all|together|in all|took|lasted|sweep|scan|run|barrido|analysis|program\w*|protocol)\b.*\btime\b|\btime\b.*\b(?:total|sweep|scan|run|all|elapsed|barrido)\b"
-    r"|\btook\b|\blasted\b|\belapsed\b|\bsweep\b|\btotal duration\b|\brun ?time\b|\bsequence (?:length|duration)\b|\blaufzeit\b|\bmesszeit\b|\bduree totale\b"
+    r"|\btook\b|\blasted\b|\belapsed\b|\bsweep\b|\b(?:total|run|batch|whole|cycling|measurement|acquisition) duration\b|\bacquisition time\b|\brun ?time\b|\bsequence (?:length|duration)\b|\blaufzeit\b|\bmesszeit\b|\bduree totale\b"
 )
 _PART = compile_label(
     r"\b(?:per|each|single|one|every|first|last|retention|rest\w*|purge\w*|equilibrat\w*|dead|hold|void|half|settling|exposure|response|rise|decay)\b"
@@ -314,7 +314,10 @@ def _find_ages(text: str) -> dict[str, Decimal]:
     return ages
 
 
-_FRAMES = re.compile(r"(?<![\w.])([0-9]{1,6}) (?:frames|images|time ?points|pictures)\b", re.IGNORECASE)
+_FRAMES = re.compile(
+    r"(?<![\w.])([0-9]{1,6}) (?:frames|images|time ?points|pictures)\b|\b(?:n_?)?(?:frames?|time ?points)\s?[:=]\s?([0-9]{1,6})(?![\w.])",
+    re.IGNORECASE,
+)
 
 
 def _check_recording(transition: Transition) -> Findings:
@@ -326,7 +329,7 @@ def _check_recording(transition: Transition) -> Findings:
     pulses = units.parse_number(transition.parameters.raw.get("stimulation_pulses"))
     for seen in transition.observations if recorded else ():
         text = seen.full_text[:1500]
-        stated = {Decimal(number) for number in _FRAMES.findall(text)}
+        stated = {Decimal(first or second) for first, second in _FRAMES.findall(text)}
         if recorded and interval and len(stated) == 1:
             expected, got = recorded / interval, stated.pop()
             message = f"{expected:.0f} frames fit into the recording, not {got}"

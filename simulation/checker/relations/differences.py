@@ -25,7 +25,7 @@ _VESSEL = r"(?:vial|boat|crucible|beaker|tube|flask|bottle|dish|paper|foil|watch
 # The first pattern that a label matches gives its role.
 _ROLES = (
     ("", compile_label(r"\bmolar\b|\bg/mol\b|\bper\b|\bdensity\b|\bcapacity\b|\breadability\b|\blimit\b|\bmax\w*\b|\bstandard\b|\bcalibrat\w*|\bcheck (?:weight|mass of)\b|\bsd\b|\bdrift\b")),
-    (_NET, compile_label(rf"\b(?:gross|full|total|filled)\b\s*(?:-|minus|less)\s*(?:the )?(?:tare|empty|{_VESSEL})|\bby diff\w*|^net\b|\bm ?[0-9a-z]? ?- ?m ?[0-9a-z]?\b|\b(?:subtract\w*|minus|difference)\b")),
+    (_NET, compile_label(rf"\b(?:gross|full|total|filled)\b\s*(?:-|minus|less)\s*(?:the )?(?:tare|empty|{_VESSEL})|\bby diff\w*|^net\b|\bm ?[0-9a-z]? ?- ?m ?[0-9a-z]?\b|\b(?:subtract\w*|difference)\b")),
     (_LOSS, compile_label(
         r"\bloss\b|\blost\b|\blod\b|\bgiven (?:off|up)\b|\bdriven (?:off|out)\b|\bevaporated\b|\bremoved\b|\breleased\b|\bescaped\b|\bsublimed\b|\bexpelled\b|\bevolved\b|\blighter\b|\bshrink\w*\b|\bburnt off\b|\bdecrease\b|\bweight change\b|\bmass change\b"
         r"|\bvapou?r\b|\bmoisture\b|^[^+]*\bwater\b(?!.*\bvolume\b)|\bh2o\b|\boff\b(?! the)|\b(?:Δ|delta |d)m\b"
@@ -35,9 +35,9 @@ _ROLES = (
         r"|\bwith (?:the )?(?:precipitate|content|sample|powder|agcl|liquid|acid|salt|cake|solid)\b"
     )),
     (_TARE, compile_label(
-        rf"\btare\b|\bempty\b|\bbare\b|\bm0\b|\b{_VESSEL} (?:alone|only|blank|before filtration)\b|^(?:desc |m |mass |weight )?(?:of (?:the )?)?(?:the )?(?:dry |dried |clean |new |filter )*{_VESSEL}(?: mass| weight)?(?: m?g)*$"
+        rf"^minus\b|\btare\b|\bempty\b|\bbare\b|\bm0\b|\b{_VESSEL} (?:alone|only|blank|before filtration)\b|^(?:desc |m |mass |weight )?(?:of (?:the )?)?(?:the )?(?:dry |dried |clean |new |filter )*{_VESSEL}(?: mass| weight)?(?: m?g)*$"
     )),
-    (_NET, compile_label(r"\bnet\w*\b|\bprecipitate\b|\bliquid\b|\bsubstance\b|\bsediment\b|\btss\b|\bsediments?\b|\bfill\b|\bcake\b|\bsolid\b|\bpowder\b|\bcrystals?\b|\bproduct\b|\bcontents?\b(?! \w+ from)|\bresidue\b")),
+    (_NET, compile_label(r"\bnet\w*\b|\bprecipitate\b|\bliquid\b|\bsubstance\b|\bsediment\b|\byield\b(?!.*%)|\btss\b|\bsediments?\b|\bfill\b|\bcake\b|\bsolid\b|\bpowder\b|\bcrystals?\b|\bproduct\b|\bcontents?\b(?! \w+ from)|\bresidue\b")),
 )  # fmt: skip
 _EARLIER = compile_label(
     r"\bwet\b|\bmoist\b|\bair-?\s?dr(?:y|ied)\b|\bdamp\b|\bbefore\b|\binitial\b|\bfirst\b|\bfresh\b|\bas received\b|\bprevious\b"
@@ -48,7 +48,7 @@ _FILLER = words.word_set(
     "initial out"
 )
 _SHARE = compile_label(
-    r"\bloss\b|\blost\b|\blod\b|\bmoisture\b|\bwater\b|\bh2o\b|\boff\b|\bof (?:the |its )?(?:wet|dry|moist|damp|fresh|initial|original)\b|\b(?:dry|wet) basis\b"
+    r"\bloss\b|\blost\b|\blod\b|\bmoisture\b|\bwater\b|\bh2o\b|\boff\b|\bof (?:the |its )?(?:wet|dry|moist|damp|fresh|initial|original)\b|\b(?:dry|wet) basis\b|\b[wd]b\b"
 )
 _DRY_SHARE = compile_label(
     r"\bdry (?:matter|substance|residue|solids?)(?: content)?\b(?! basis)|\bsolids? content\b|\btotal solids\b|\btrocken(?:substanz|ruckstand|gehalt)\b|\bsiccite\b|\bmatiere (?:seche|dry)\b|\bmateria (?:seca|dry)\b"
@@ -56,10 +56,11 @@ _DRY_SHARE = compile_label(
 _NO_SHARE = compile_label(
     r"\brecover\w*\b|\byield\b|\bhumidity\b|\brh\b|\bpurity\b|\bspec\w*\b|\blimit\b|\btarget\b|\bexpected\b|\bretain\w*\b|\bleft\b|\bremain\w*\b|\bethanol\b|\bsolution\b|\bloss of ignition\b"
 )
+_DRY_TO_WET = compile_label(r"\bdry ?(?:to|/|:|over|-) ?(?:wet|fresh|moist)\b|\bdw ?/ ?[fw]w\b")
 _RECOVERY = compile_label(r"\brecover\w*\b|\bmass yield\b")
 _DRY_BASE = compile_label(r"\bof (?:the )?(?:oven-?)?(?:dry|dried)\b|\bdry (?:mass|weight|basis|matter)\b|\bd\.?b\.?\b")
 _WET_BASE = compile_label(
-    r"\bof (?:the |its )?(?:wet|moist|damp|fresh|initial|original)\b|\b(?:wet|fresh|moist|initial) (?:mass|weight|basis)\b"
+    r"\bof (?:the |its )?(?:wet|moist|damp|fresh|initial|original)\b|\b(?:wet|fresh|moist|initial) (?:mass|weight|basis)\b|\bwb\b"
 )
 _DRYING = words.word_set("DryingOven Desiccate Lyophilize Evaporate Incubate Wait Autoclave Microwave Storage")
 _WEIGHING = _DRYING | {"MeasureWeight", "Filter", "Transfer", "Grind"}
@@ -141,9 +142,11 @@ def _iter_masses(
     found: Iterable[Claim], state: str, own_words: frozenset[str], transition: Transition
 ) -> Iterator[Mass]:
     for claim in found:
+        role = _find_role(claim, own_words) if claim.dimension == "mass" else ""
+        # A change of mass may have its sign: "Δm -5.50 g".
+        claim = replace(claim, value=abs(claim.value)) if role == _LOSS else claim
         if claim.dimension != "mass" or claim.value <= 0 or claim.is_approximate:
             continue
-        role = _find_role(claim, own_words)
         text = f"{claim.label} {claim.context}" if not role else claim.label
         if not role and claim.context:
             role = next((name for name, pattern in _ROLES[1:] if pattern.search(claim.context)), "")
@@ -164,7 +167,17 @@ def _iter_masses(
 
 
 def _drop_repeated(pool: list[Mass]) -> list[Mass]:
-    """Return the masses without a net mass that repeats a gross one: "beaker with acid 56.2 g"."""
+    """Return the masses without a net mass that repeats a gross one: "beaker with acid 56.2 g".
+
+    A mass without a role is the net mass if no vessel was weighed, and the gross mass if it is more than the tare.
+    """
+    tare = _find_only(pool, _TARE, _ANY)
+    if not any(mass.role in (_TARE, _GROSS, _NET) for mass in pool):
+        pool = [mass._replace(role=_NET) if mass.role == _WHOLE else mass for mass in pool]
+    elif tare and not any(mass.role == _GROSS for mass in pool):
+        pool = [
+            mass._replace(role=_GROSS) if mass.role == _WHOLE and mass.value > tare.value else mass for mass in pool
+        ]
     gross = {mass.value for mass in pool if mass.role == _GROSS}
     return [mass for mass in pool if mass.is_named or mass.role != _NET or mass.value not in gross]
 
@@ -242,6 +255,11 @@ def _check_moisture(subject: str, pool: list[Mass], found: list[Claim]) -> Findi
         return
     for claim in found:
         text = f"{claim.label} {claim.context}"
+        if wet and dry and claim.dimension == "" and _DRY_TO_WET.search(text) and 0 < claim.value < 1:
+            expected, allowed = dry.value / wet.value, claim.step * 2 + dry.value / wet.value / 50
+            shown = f"{expected:.3g}", f"{claim.value:f}"
+            message = f"the ratio of dry to wet mass is {shown[0]}, not {shown[1]}"
+            yield from compare("L04", subject, expected, claim.value, "", message, allowed, allowed, shown=shown)
         if (
             claim.dimension != "ratio"
             or "%" not in claim.text

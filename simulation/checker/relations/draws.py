@@ -188,7 +188,9 @@ def _find_wash_count(transition: Transition) -> int | None:
     leaves = [
         leaf
         for leaf in transition.parameters.leaves
-        if leaf.word_set == {"wash"} or leaf.word_set == {"wash", "number", "of"}
+        # The tokenizer drops the plural s of "washes".
+        if leaf.word_set & {"wash", "washe"}
+        and leaf.word_set <= {"wash", "washe", "number", "of", "n", "count", "step"}
     ]
     number = units.parse_number(leaves[0].value) if len(leaves) == 1 else None
     return int(number) if number is not None and number == int(number) and 0 < number < 20 else None

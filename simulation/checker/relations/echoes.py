@@ -21,7 +21,7 @@ _COUNTED = re.compile(
 )
 _COUNT_PARAMETERS = {
     "field": {"field"},
-    "wash": {"wash"},
+    "wash": {"wash", "washe"},
     "injection": {"injection"},
     "reading": {"reading", "replicate"},
     "replicate": {"replicate", "reading"},
@@ -53,6 +53,8 @@ def check_echoes(transition: Transition) -> Findings:
         if transition.action in _HEATED:
             yield from _check_heat(transition, subject, text)
     yield from _check_foreign_units(transition, texts)
+    if transition.action == "CyclicVoltammetry":
+        yield from _check_window(transition)
     yield from _check_named_settings(transition)
     yield from _check_absorbance_labels(transition)
     if transition.action in words.GELS:
@@ -109,7 +111,11 @@ def _check_heat(transition: Transition, subject: str, text: str) -> Findings:
     if len(stated) == 1 and temperatures and not _OTHER_HEAT.search(text):
         got = stated[0].value
         # What has left the oven cools: only above the setting, or where the text is about the heating, is it the setting.
-        is_cooling = got < max(temperatures) and not subject.startswith("new_obs") and not _HEATING.search(text)
+        is_cooling = (
+            got < max(temperatures)
+            and not subject.startswith("new_obs")
+            and not (_HEATING.search(text) or units.find_amounts(text, "duration"))
+        )
         is_setting = got > _BENCH[1] and got > 5 and not _ABOUT.search(text) and not is_cooling
         nearest = min(temperatures, key=lambda value: abs(value - got))
         if is_setting and nearest > _BENCH[0]:
@@ -152,6 +158,25 @@ def _check_foreign_units(transition: Transition, texts: list[tuple[str, str]]) -
                 shown = f"{min(values)} {unit}", f"{number} {unit}"
                 message = f"the action set {shown[0]}, but {subject} has {shown[1]}"
                 yield from require("L16", holds, subject, shown[0], shown[1], message)
+
+
+_WINDOW = re.compile(
+    r"\b(?:window|sweep|swept|scanned|scan|from|between|range)\b[^0-9+;-]{0,20}([+-]?[0-9.]{1,6})\s?(m?V)?\s?(?:to|->|and|bis|…|\.\.\.|/)\s?([+-]?[0-9.]{1,6})\s?(m?V)(?!/)",
+    re.IGNORECASE,
+)
+
+
+def _check_window(transition: Transition) -> Findings:
+    """Yield an error if the window of a voltammogram is not between two of the potentials that were set."""
+    set_values = {a.value for leaf, a in transition.parameters.list_amounts("voltage") if "potential" in leaf.word_set}
+    for seen in transition.observations if len(set_values) > 1 else ():
+        for first, first_unit, second, unit in _WINDOW.findall(seen.full_text[:1500]):
+            amounts = [units.parse_amount(f"{first} {first_unit or unit}"), units.parse_amount(f"{second} {unit}")]
+            ends = {amount.value for amount in amounts if amount is not None}
+            holds = all(any(abs(end - value) <= Decimal("0.011") for value in set_values) for end in ends)
+            expected, got = f"{min(set_values):f} to {max(set_values):f} V", f"{first} to {second} {unit}"
+            message = f"the action set {expected}, but the record has a window of {got}"
+            yield from require("L16", holds, seen.path, expected, got, message)
 
 
 def _plain_unit(unit: str) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from simulation.checker.findings import Findings, error_finding, require
 from simulation.checker.reading import claims, units, words
 from simulation.checker.reading.claims import Claim
+from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import word_set
@@ -36,7 +37,7 @@ _VESSEL_FORCES = (
     VesselForce("a microtube", word_set("microtube microcentrifuge eppendorf"), 31_000),
 )
 _RATED = compile_label(
-    r"\brated\b|\bmax(?:imum)? (?:rcf|force|speed)\b|\brcf (?:max|limit|rated)\b|\blimit\b|\bup to\b"
+    r"\brated\b|\bmax(?:imum|\.)?(?: (?:rcf|force|speed))?\b|\brcf (?:max|limit|rated)\b|\blimit\b|\bup to\b"
 )
 # Volume of one well up to the rim in µL, the largest of the usual products (not deep-well).
 _WELL_VOLUMES = {"6": 17_000, "12": 7_000, "24": 3_700, "48": 1_800, "96": 450, "384": 145, "1536": 14}
@@ -87,6 +88,13 @@ def check_equipment(transition: Transition) -> Findings:
 def _check_force(transition: Transition) -> Findings:
     forces = transition.parameters.list_values("centrifugal_force")
     samples = [view for view in transition.inputs if not view.is_empty_vessel]
+    # "swing-out rotor, max 4500 x g": what the rotor stands.
+    stated = [a.value for leaf, a in _list_rotor_forces(transition)]
+    if forces and stated:
+        shown, got = (units.format_value(value, "centrifugal_force") for value in (max(stated), max(forces)))
+        text = f"{got} was set, but the rotor stands at most {shown}"
+        holds = max(forces) <= max(stated) * Decimal("1.02")
+        yield from require("L05", holds, transition.action, f"at most {shown}", got, text)
     for view in samples if forces else ():
         force = max(forces)
         rated = [
@@ -106,6 +114,19 @@ def _check_force(transition: Transition) -> Findings:
             )
             text = f"{view.name} was spun at {got}, but {what} at most {shown}"
             yield from require("L05", force <= maximum * Decimal("1.02"), view.name, f"at most {shown}", got, text)
+
+
+def _list_rotor_forces(transition: Transition) -> list[tuple[Leaf, units.Amount]]:
+    """Return the largest forces that parameters state for the rotor or the centrifuge, not those that were set."""
+    leaves = [
+        leaf for leaf in transition.parameters.leaves if leaf.word_set & {"rotor", "centrifuge", "bucket", "adapter"}
+    ]
+    return [
+        (leaf, amount)
+        for leaf in leaves
+        if _RATED.search(leaf.value_text)
+        for amount in units.find_amounts(leaf.value_text, "centrifugal_force")
+    ]
 
 
 def _check_well(transition: Transition, view: MaterialView) -> Findings:

@@ -155,3 +155,25 @@ def test_filter_unit_and_cassette_hold_their_sample(action, device, right, wrong
 def test_balance_with_a_stated_maximum(mass, expected):
     setting = {"balance": "analytical (max 220 g)"}
     assert codes("MeasureWeight", setting, {"colour": "white"}, {"colour": "white"}, ("Reading", mass)) == expected
+
+
+@pytest.mark.parametrize(("force", "expected"), [("2000 x g", set()), ("9000 x g", {"L05"})])
+def test_rotor_is_not_run_above_its_rating(force, expected):
+    setting = {"force": force, "rotor": "swing-out, max 4500 x g", "duration": "10 min"}
+    assert codes("Centrifuge", setting, {"volume": "8 mL"}, {"volume": "8 mL"}) == expected
+
+
+@pytest.mark.parametrize(("volume", "expected"), [("10 mL", set()), ("100 mL", {"L05"})])
+def test_culture_flask_holds_no_more_than_up_to_its_neck(volume, expected):
+    flask = {"volume": volume, "container": "T25 flask"}
+    assert codes("Mix", {"method": "swirl", "duration": "1 min"}, flask, flask) & {"L05"} == expected
+
+
+@pytest.mark.parametrize(("left", "expected"), [("9.4 mL", set()), ("6.4 mL", {"L02"})])
+def test_washes_take_their_volume_from_the_wash_buffer(left, expected):
+    # 3 washes of 200 µL are 0.6 mL of 10 mL.
+    before = [build_material("Beads", {"volume": "50 µL"}), build_material("PBST", {"volume": "10 mL"})]
+    after = [build_material("Beads, washed", {"volume": "50 µL"}), build_material("PBST, left", {"volume": left})]
+    setting = {"wash_buffer": "MAT-TEST0002", "wash_volume": "200 µL", "washes": 3}
+    line = build_transition("Wash", setting, before, after)
+    assert {finding.code for finding in check_transition(line).error_findings} & {"L02"} == expected

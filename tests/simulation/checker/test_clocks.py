@@ -44,6 +44,7 @@ PCR = {"cycles": 35, "denaturation_time": "15 s", "annealing_time": "20 s", "ext
         ("DryingOven", {"temperature": "105 °C", "duration": "6 h"}, "Ofen", "von 9:00 bis 15:10", "von 9:00 bis 12:00"),
         ("Incubate", {"temperature": "37 °C", "duration": "3 h"}, "log", "t=0 s: start; t=10800 s: complete", "t=0 s: start; t=600 s: complete"),
         ("Lyophilize", {"duration": "24 h"}, "log", "2024-03-04 16:00 vacuum on; 2024-03-05 16:10 vacuum off", "2024-03-04 16:00 vacuum on; 2024-03-05 04:10 vacuum off"),
+        ("qPCR", {"cycles": 40, "denaturation_time": "15 s", "annealing_time": "60 s"}, "run duration", "1 h 20 min", "12 min"),
         ("Incubate", {"temperature": "37 °C", "duration": "16 h"}, "log", "17:00 - 09:00", "17:00 - 02:00"),
     ],
 )  # fmt: skip
@@ -66,6 +67,7 @@ def test_recording_ends_after_its_last_pulse_and_has_as_many_frames():
     assert codes(record("UseMicroscope", short, "Responses", "10 of 10 pulses")) == {"L16"}
     assert codes(record("UseMicroscope", short, "Stack", "1800 frames saved")) == set()
     assert codes(record("UseMicroscope", short, "Stack", "900 frames saved")) == {"L16"}
+    assert codes(record("UseMicroscope", short, "Stack", {"frames": 900})) == {"L16"}
 
 
 @pytest.mark.parametrize(("age", "expected"), [("36 h", set()), ("37 h", set()), ("48 h", {"L13"})])

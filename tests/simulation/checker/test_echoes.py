@@ -27,12 +27,20 @@ def codes(action, parameters, description, value, after=None):
         ("HPLC", {"detection_wavelength": "273 nm", "injection_volume": "10 µL"}, "log", "10 µL injected", "25 µL injected"),
         ("UsePlateReader", {"excitation_wavelength": "485 nm", "emission_wavelength": "528 nm"}, "RFU", "Ex/Em 485/528: 5210", "Ex/Em 544/590: 5210"),
         ("HPLC", {"flow_rate": "1 mL/min"}, "method printout", "flow 1.0 mL/min", "flow 0.4 mL/min"),
+        ("CyclicVoltammetry", {"start_potential": "0 V", "vertex_potential": "0.8 V", "scan_rate": "50 mV/s"}, "CV", "window 0 to 0.8 V", "window 0 to 1.4 V"),
+        ("Degas", {"duration": "15 min"}, "note", "sparged with argon for 15 min", "sparged with argon for 3 min"),
         ("CyclicVoltammetry", {"purge_time": "10 min"}, "cell", "purged 10 min with argon", "purged 3 min with argon"),
     ],
 )  # fmt: skip
 def test_record_repeats_the_setting(action, parameters, description, right, wrong):
     assert "L16" not in codes(action, parameters, description, right)
     assert "L16" in codes(action, parameters, description, wrong)
+
+
+def test_heat_that_a_property_states_with_its_time_is_the_setting():
+    setting = {"temperature": "121 °C", "duration": "20 min"}
+    assert "L16" not in codes("Autoclave", setting, "note", "sealed", {"sterilised": "121 °C, 20 min"})
+    assert "L16" in codes("Autoclave", setting, "note", "sealed", {"sterilised": "105 °C, 20 min"})
 
 
 def test_object_that_cools_after_the_oven_is_below_the_setting():

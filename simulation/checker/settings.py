@@ -117,6 +117,8 @@ def _check_volumes(transition: Transition) -> Findings:
         # The rest of a sample of which a portion was used has the volume that is left.
         if words.REMAINDER & set(after.name_words):
             continue
+        if volumes.has_left(before, after, [a.value for leaf, a in amounts if "sample" in leaf.words]):
+            continue
         is_agent = has_volumes and _WASH_AGENTS & set(before.name_words)
         if after.volume is not None and not is_agent and not transition.parameters.has_named(before):
             allowed = set_volumes[0] * volumes.PIPETTING + volumes.rounding_slack(after)

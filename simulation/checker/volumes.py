@@ -317,3 +317,11 @@ def find_film(transition: Transition, washed: MaterialView) -> Decimal:
     before = washed.liquid_volume or Decimal(0)
     kept = before - volumes_of_wash[0] if len(volumes_of_wash) == 1 else Decimal(0)
     return max(before * _FILM, kept)
+
+
+def has_left(before: MaterialView, after: MaterialView, portions: Iterable[Decimal]) -> bool:
+    """Return whether a material has what is left after one of these portions in µL was taken."""
+    had, has = before.liquid_volume, after.liquid_volume
+    if had is None or has is None:
+        return False
+    return any(had > portion > 0 and abs(had - portion - has) <= (had - portion) * PIPETTING for portion in portions)

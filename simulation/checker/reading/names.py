@@ -67,7 +67,9 @@ def read_name(name: str) -> NameReading:
         near = set(words.tokenize(phrase.after)) | set(words.tokenize(phrase.before)[-1:])
         dimension = phrase.amount.dimension
         # "matraz aforado 500 mL" and "tube 1.5 mL" have the vessel before the number.
-        beside = {*words.tokenize(phrase.after), *words.tokenize(phrase.before)[-3:]}
+        following = words.tokenize(phrase.after)
+        # "100 µL of the preceding tube" is no size.
+        beside = {*(following if "of" not in following[:2] else ()), *words.tokenize(phrase.before)[-3:]}
         if (
             dimension == "volume"
             and beside & _SIZED_VESSELS

@@ -78,11 +78,19 @@ _WORD = "|".join(sorted(_WORDS, key=len, reverse=True))
 _WORD_AND_NUMBER = re.compile(
     rf"\b(?:{_WORD})(?:[- ](?:{_WORD}|point|hundred|and|thousand))*\s?\((-?[0-9][0-9.]*)\)", re.IGNORECASE
 )
+_UNIT_WORDS = r"(?:milli|micro|nano|kilo|pico)?(?:lit(?:re|er)s?|gram(?:me)?s?|molar|moles?|met(?:re|er)s?)"
 _UNIT_AFTER = (
-    r"(?=\s(?:%|mL|ml|µL|µl|uL|ul|L|mg|µg|ug|ng|g|kg|mM|µM|uM|nM|M|h|min|s|days?|hours?|minutes?|seconds?)(?![\w/]))"
+    r"(?=\s(?:%|mL|ml|µL|µl|uL|ul|L|mg|µg|ug|ng|g|kg|mM|µM|uM|nM|M|h|min|s|days?|hours?|minutes?|seconds?|"
+    rf"{_UNIT_WORDS})(?![\w/]))"
 )
+# "half a millilitre", "a tenth of a gram".
+_PARTS = {"half": "0.5", "third": "0.3333", "quarter": "0.25", "fifth": "0.2", "tenth": "0.1", "hundredth": "0.01"}
+_PART_OF_UNIT = re.compile(
+    rf"\b(?:an? |one )?({'|'.join(_PARTS)})(?: of)? an? (?=(?:mL|µL|L|mg|g|{_UNIT_WORDS})\b)", re.IGNORECASE
+)
+_ONE_UNIT = re.compile(rf"\ban? (?=(?:{_UNIT_WORDS})\b)", re.IGNORECASE)
 _NUMBER_WORDS = re.compile(
-    rf"\b(minus )?({_WORD})(?:[- ](one|two|three|four|five|six|seven|eight|nine))?((?: point)(?: (?:{_WORD}))+)?(?:{_UNIT_AFTER}|$)",
+    rf"\b(minus )?((?:{_WORD})(?:[- ](?:and )?(?:{_WORD}|hundred|thousand)){{0,6}})((?: point)(?: (?:{_WORD}))+)?(?:{_UNIT_AFTER}|$)",
     re.IGNORECASE,
 )
 
@@ -161,6 +169,8 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
 
 def _replace_words(text: str) -> str:
     """Return a text in which numbers in words are digits if a unit follows, a bracket repeats them, or nothing follows."""
+    text = _PART_OF_UNIT.sub(lambda match: f"{_PARTS[match[1].lower()]} ", text)
+    text = _ONE_UNIT.sub("1 ", text)
     return _NUMBER_WORDS.sub(_format_words, _WORD_AND_NUMBER.sub(r"\1", text))
 
 
@@ -168,6 +178,16 @@ def _format_words(match: re.Match[str]) -> str:
     # "portion two" and "lane one" are names; a number in words is a value only alone or before a unit.
     if match.end() == len(match.string) and match.start() > 0:
         return match[0]
-    number = _WORDS[match[2].lower()] + (_WORDS[match[3].lower()] if match[3] else 0)
-    decimals = "".join(str(_WORDS[word]) for word in (match[4] or "").lower().replace(" point", "").split())
+    total, current = 0, 0
+    for word in re.split(r"[- ]", match[2].lower()):
+        if word in ("hundred", "thousand"):
+            current *= 100 if word == "hundred" else 1000
+            total, current = (total + current, 0) if word == "thousand" else (total, current)
+        elif word != "and":
+            # "one two mL" are two numbers, "twenty-one" is one.
+            if current % 10 or (current % 100 and _WORDS[word] > 9):
+                return match[0]
+            current += _WORDS[word]
+    number = total + current
+    decimals = "".join(str(_WORDS[word]) for word in (match[3] or "").lower().replace(" point", "").split())
     return f"{'-' if match[1] else ''}{number}{'.' + decimals if decimals else ''}"

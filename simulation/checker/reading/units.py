@@ -52,7 +52,8 @@ _MORE_SPELLINGS = {
     "cfu/ml": "1/mL", "pfu/ml": "1/mL", "vg/ml": "1/mL", "vp/ml": "1/mL", "iu/ml": "1/mL", "per ml": "1/mL",
     "viable cells/ml": "cells/mL", "cell": "cells", "pmol/µl": "µM", "pmol/ul": "µM", "% v/v": "%", "% (v/v)": "%",
     "%v/v": "%", "vol%": "%", "% vol": "%", "cel": "°C", "degrees celsius": "°C", "mosmol/kg": "mOsm/kg",
-    "mosm/kg": "mOsm/kg", "mosmol": "mOsm/kg", "g/mol": "Da", "kg/mol": "kDa",
+    "mosm/kg": "mOsm/kg", "mosmol": "mOsm/kg", "g/mol": "Da", "kg/mol": "kDa", "mole": "mol", "moles": "mol", "millimole": "mmol", "millimoles": "mmol", "micromole": "µmol",
+    "micromoles": "µmol", "nanomole": "nmol", "nanomoles": "nmol", "picomole": "pmol", "picomoles": "pmol",
 }  # fmt: skip
 # Units that the laboratory does not accept: their dimension, and their size in the base unit of that dimension.
 _MORE_UNITS = {

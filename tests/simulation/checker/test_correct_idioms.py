@@ -1,0 +1,281 @@
+"""Correct steps in many idioms: nothing in them is impossible, however they are written."""
+
+import pytest
+
+from simulation.checker import check_transition
+from tests.simulation.checker.test_names import build_line
+
+# (name, action, parameters, inputs, outputs, observations). Barcodes are MAT-OWN and the index of the input.
+STEPS = [
+    (
+        "prose vol",
+        "Aliquot",
+        {"volume": "100 µL", "count": 5},
+        [("enzyme stock", {"content": "one millilitre of DNase at 2 mg/mL in a 1.5 mL tube"}), ("0.5 mL tubes", {})],
+        [("enzyme stock", {"content": "half a millilitre of DNase at 2 mg/mL in a 1.5 mL tube"})]
+        + [(f"DNase portion {n}", {"content": "a tenth of a millilitre at 2 mg/mL"}) for n in range(1, 6)],
+        [],
+    ),
+    (
+        "gross",
+        "MeasureWeight",
+        {"tare": False},
+        [("flask with solution", {"volume": "100 mL", "flask alone": "64.21 g"})],
+        [("flask with solution", {"volume": "100 mL", "flask alone": "64.21 g"})],
+        [("weight with flask", "163.9 g; solution alone 99.7 g", "quantitative")],
+    ),
+    (
+        "wash steps",
+        "Wash",
+        {"wash_medium": "MAT-OWN00001", "wash_volume": "500 µL", "washes": 3},
+        [
+            ("coverslip with neurons in well A1", {"medium": "1 mL of Neurobasal", "attachment": "adherent"}),
+            ("HBSS", {"volume": "100 mL"}),
+        ],
+        [
+            ("coverslip with neurons in well A1", {"medium": "about 50 µL HBSS film", "attachment": "adherent"}),
+            ("HBSS", {"volume": "98.5 mL"}),
+        ],
+        [],
+    ),
+    (
+        "meniscus",
+        "FillToVolume",
+        {"solvent": "MAT-OWN00001", "total_volume": "50 mL"},
+        [("caffeine in a 50 mL flask", {"weighed": "25.0 mg"}), ("methanol/water 1:1", {"volume": "0.5 L"})],
+        [
+            ("caffeine solution, 50 mL flask", {"concentration": "0.500 mg/mL (2.57 mM)", "volume": "50 mL"}),
+            ("methanol/water 1:1", {"volume": "450 mL"}),
+        ],
+        [],
+    ),
+    (
+        "percent w/w",
+        "Combine",
+        {},
+        [("DCM soil", {"mass": "10 g"}), ("water", {"volume": "1 mL"})],
+        [("moist soil", {"mass": "11 g", "water": "9.1 % w/w"})],
+        [],
+    ),
+    (
+        "conc range",
+        "HPLC",
+        {"injection_volume": "10 µL", "replicate_injections": 2},
+        [("standard 5 of 5 (1-100 mg/L)", {"volume": "1 mL"})],
+        [("standard 5 of 5 (1-100 mg/L)", {"volume": "980 µL"})],
+        [("calibration", "linear 1-100 mg/L, LOD 0.2 mg/L, R2 0.9996", "quantitative")],
+    ),
+    (
+        "two comps",
+        "Combine",
+        {},
+        [("NaCl 2 M, 5 mL", {}), ("KCl 1 M, 5 mL", {}), ("water, 90 mL", {})],
+        [("NaCl 0.1 M + KCl 0.05 M, 100 mL", {})],
+        [],
+    ),
+    (
+        "drug names",
+        "Dilute",
+        {"solvent": "MAT-OWN00001", "volume": "499 µL"},
+        [("10 mM forskolin/DMSO, 1 µL", {}), ("HBSS, 10 mL", {})],
+        [("20 µM forskolin, 0.2 % DMSO, 500 µL", {}), ("HBSS, 9.5 mL", {})],
+        [],
+    ),
+    (
+        "half medium",
+        "Wash",
+        {
+            "wash_medium": "MAT-OWN00001",
+            "wash_volume": "500 µL",
+            "replacement_medium": "MAT-OWN00001",
+            "replacement_volume": "500 µL",
+            "washes": 1,
+        },
+        [("neurons, well B1", {"medium": "1.0 mL", "attachment": "adherent"}), ("Neurobasal", {"volume": "50 mL"})],
+        [
+            (
+                "neurons, well B1",
+                {"medium": "1.0 mL", "attachment": "adherent", "note": "half of the medium exchanged"},
+            ),
+            ("Neurobasal", {"volume": "49.5 mL"}),
+        ],
+        [],
+    ),
+    (
+        "filter loss",
+        "Filter",
+        {"pore_size": "0.2 µm", "volume": "50 mL"},
+        [("medium, 50 mL, unfiltered", {})],
+        [("medium, sterile-filtered, 48 mL", {})],
+        [],
+    ),
+    (
+        "equiv",
+        "AdjustpH",
+        {"titrant": "MAT-OWN00001", "target_ph": 5.0},
+        [("acetate 100 mM pH 4.2, 200 mL", {}), ("NaOH 5 M, 50 mL", {})],
+        [("acetate 98 mM pH 5.0, 204 mL", {}), ("NaOH 5 M, 46 mL", {})],
+        [("pH", "4.98", "quantitative")],
+    ),
+    (
+        "aliq name each",
+        "Aliquot",
+        {"volume": "1 mL", "count": 10},
+        [("serum pool, 12 mL", {}), ("cryovials, 2 mL", {})],
+        [("serum pool, 2 mL left", {}), ("serum aliquots x10, 1 mL each", {})],
+        [],
+    ),
+    (
+        "pct recovered",
+        "SolidPhaseExtraction",
+        {"sample_volume": "5 mL", "elution_volume": "1 mL"},
+        [("juice, 20 mL", {"caffeine": "50 µg/mL"})],
+        [("juice, 15 mL", {"caffeine": "50 µg/mL"}), ("eluate, 1 mL", {"caffeine": "240 µg/mL", "recovery": "96 %"})],
+        [],
+    ),
+    (
+        "cell thaw",
+        "Resuspend",
+        {"solvent": "MAT-OWN00001", "volume": "10 mL"},
+        [("HEK vial pellet, 3e6 cells", {"state": "pellet"}), ("DMEM, 500 mL bottle", {"volume": "450 mL"})],
+        [("HEK suspension, 3e5/mL", {"volume": "10 mL"}), ("DMEM, 500 mL bottle", {"volume": "440 mL"})],
+        [],
+    ),
+    (
+        "ppm acid",
+        "Microwave",
+        {"acid": "MAT-OWN00001", "acid_volume": "6 mL"},
+        [("basalt, 98.6 mg in vessel 3", {}), ("HNO3 69 %, 500 mL", {})],
+        [
+            ("digest of basalt, vessel 3, 6 mL", {"Si": "3.1 mM", "Ca": "1.9 mM", "Mg": "2.0 mM", "NO3-": "15 M"}),
+            ("HNO3 69 %, 494 mL", {}),
+        ],
+        [],
+    ),
+    (
+        "buffer ions",
+        "FillToVolume",
+        {"solvent": "MAT-OWN00001", "total_volume": "1 L"},
+        [("salt mix: NaCl 8.0 g, KCl 0.2 g, Na2HPO4 1.44 g, KH2PO4 0.24 g", {}), ("water", {"volume": "2 L"})],
+        [
+            ("PBS, 1 L", {"Na+": "157 mM", "K+": "4.5 mM", "Cl-": "140 mM", "phosphate": "11.9 mM"}),
+            ("water", {"volume": "1 L"}),
+        ],
+        [],
+    ),
+    (
+        "mean sd",
+        "UsePlateReader",
+        {"mode": "absorbance"},
+        [("plate", {"container": "96-well plate"})],
+        [("plate", {"container": "96-well plate"})],
+        [("A590", "1.02, 0.98, 1.00 (mean 1.00, SD 0.02, CV 2 %), blank 0.05, net 0.95", "quantitative")],
+    ),
+    (
+        "viral",
+        "Transfer",
+        {"source": "MAT-OWN00000", "volume": "2 µL"},
+        [("AAV9 1e13 vg/mL, 20 µL", {}), ("neurons, 24-well, 500 µL", {})],
+        [("AAV9 1e13 vg/mL, 18 µL", {}), ("neurons, 24-well, 502 µL, 2e10 vg", {})],
+        [],
+    ),
+    (
+        "gel",
+        "AgaroseGelElectrophoresis",
+        {"agarose": "1 %", "load_volume": "5 µL"},
+        [("digest of pGFP (4.7 kb + 0.7 kb expected), 20 µL", {})],
+        [("digest of pGFP, 15 µL", {}), ("gel", {"agarose": "1 %"})],
+        [("lanes", "bands at 4700 bp and 720 bp", "image")],
+    ),
+    (
+        "titre names",
+        "SerialDilute",
+        {"diluent": "MAT-OWN00001", "factor": 10, "dilutions": 3, "transfer_volume": "20 µL"},
+        [("culture 1e9 CFU/mL, 1 mL", {}), ("saline, 10 mL", {})],
+        [
+            ("10^-1, 1e8 CFU/mL, 180 µL", {}),
+            ("10^-2, 1e7 CFU/mL, 180 µL", {}),
+            ("10^-3, 1e6 CFU/mL, 200 µL", {}),
+            ("culture 1e9 CFU/mL, 0.98 mL", {}),
+            ("saline, 9.46 mL", {}),
+        ],
+        [],
+    ),
+    (
+        "colonies",
+        "QuantifyColonies",
+        {"plated_volume": "100 µL", "dilution_factor": 1000},
+        [("LB plate 3", {})],
+        [("LB plate 3", {})],
+        [("colonies", "56 colonies (52 white, 4 green) -> 5.6e5 CFU/mL in the undiluted culture", "quantitative")],
+    ),
+    (
+        "de prose",
+        "Dilute",
+        {"solvent": "MAT-OWN00001", "volume": "4,5 mL"},
+        [("Koffein-Stammlösung 1,0 g/L", {"Menge": "0,5 mL"}), ("Wasser", {"Menge": "100 mL"})],
+        [("Koffein-Standard 100 mg/L", {"Menge": "5,0 mL"}), ("Wasser", {"Menge": "95,5 mL"})],
+        [],
+    ),
+    (
+        "fr",
+        "Aliquot",
+        {"volume": "2 mL", "count": 3},
+        [("milieu LB, flacon de 100 mL", {"volume": "60 mL"}), ("tubes 15 mL", {})],
+        [
+            ("milieu LB, flacon de 100 mL", {"volume": "54 mL"}),
+            ("LB tube 1", {"volume": "2 mL"}),
+            ("LB tube 2", {"volume": "2 mL"}),
+            ("LB tube 3", {"volume": "2 mL"}),
+        ],
+        [],
+    ),
+    (
+        "lims",
+        "Transfer",
+        {"source": "MAT-OWN00000", "volume": "200 µL"},
+        [("S-1042", {"qty": {"val": 1.2, "unit": "mL"}, "matrix": "plasma"}), ("tube", {"state": "empty"})],
+        [
+            ("S-1042", {"qty": {"val": 1.0, "unit": "mL"}, "matrix": "plasma"}),
+            ("S-1042-A", {"qty": {"val": 200, "unit": "uL"}, "matrix": "plasma"}),
+        ],
+        [],
+    ),
+    (
+        "weigh sum",
+        "Combine",
+        {},
+        [("NaCl, 1.2 g", {}), ("KCl, 0.8 g", {})],
+        [("salt mixture, 2.0 g", {"NaCl": "60 % w/w"})],
+        [],
+    ),
+    (
+        "spin",
+        "Centrifuge",
+        {"force": "300 x g", "duration": "5 min"},
+        [("HEK, 12 mL, 1.1e6/mL, 15 mL tube", {})],
+        [("HEK, pellet + 12 mL supernatant, 15 mL tube", {"cells": "1.3e7 in the pellet"})],
+        [],
+    ),
+    (
+        "evap",
+        "Incubate",
+        {"temperature": "30 °C", "duration": "3 day"},
+        [("culture, 20 mL in 100 mL flask", {"glucose": "10 mM"})],
+        [("culture, 19.2 mL in 100 mL flask", {"glucose": "2 mM", "pH": "4.1", "temperature": "30 °C"})],
+        [],
+    ),
+    (
+        "osm calc",
+        "MeasureOsmolality",
+        {"sample_volume": "10 µL", "replicates": 3},
+        [("NaCl 150 mM, 1 mL", {})],
+        [("NaCl 150 mM, 970 µL", {})],
+        [("osmolality", "278, 280, 279 mOsm/kg, mean 279", "quantitative")],
+    ),
+]
+
+
+@pytest.mark.parametrize("step", STEPS, ids=[step[0] for step in STEPS])
+def test_correct_step_is_not_accused(step):
+    assert check_transition(build_line(*step[1:], "")).error_findings == ()

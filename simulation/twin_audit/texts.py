@@ -11,8 +11,9 @@ from simulation.twin_audit.pairs import ERROR_TYPES, ShownStep, TwinPair
 from simulation.twin_audit.step_reading import iter_texts
 
 FALSE_DISCOVERIES = 0.05  # expected share of listed texts that differ by chance (Benjamini and Hochberg, 1995)
-# A rarer text finds less than one in fifty errors, even if no original had it.
+# A rarer text finds less than one in fifty errors.
 LARGEST_DIFFERENCE = 0.02
+LARGEST_SHARE_ALONE = 0.01  # of twins in which a word may occur that no original has
 ANY_PLACE = "any place"
 _LEAST_CHANGES = 6  # with fewer, not even 6 of 6 in one direction is significant after the correction
 _LONGEST = 60  # characters; longer texts are compared by their words alone
@@ -44,7 +45,8 @@ class TextDifference(NamedTuple):
     @property
     def is_within_aim(self) -> bool:
         # A number of an unusual form is what an obvious error is; a word that only twins have says nothing about science.
-        is_unique_word = self.place == ANY_PLACE and self.is_in_twins_alone
+        is_word_alone = self.place == ANY_PLACE and self.is_in_twins_alone
+        is_unique_word = is_word_alone and self.twins > LARGEST_SHARE_ALONE * self.pairs
         return not is_unique_word and abs(self.difference) <= LARGEST_DIFFERENCE
 
 
@@ -92,7 +94,11 @@ def _compare_texts(pairs: Sequence[TwinPair]) -> list[TextDifference]:
 
 
 def _iter_comparable(step: ShownStep) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) of a step, with # for each digit, and (ANY_PLACE, word) of every word."""
+    """Yield (place, text) of a step, with # for each digit, and (ANY_PLACE, word) of every word, also in names."""
+    names = [str(material["name"]) for material in (*step.inputs, *step.materials)]
+    for text in (*names, *(str(record["description"]) for record in step.observations)):
+        for word in _WORD.findall(text):
+            yield ANY_PLACE, word.casefold()
     for place, text in iter_texts(step):
         if len(text) <= _LONGEST:
             yield place, re.sub("[0-9]", "#", text)

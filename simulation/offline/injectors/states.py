@@ -58,8 +58,13 @@ def impossible_temperature(case: edits.Case, rng: random.Random) -> edits.Errors
 def wet_after_drying(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a dried sample is wet."""
     for reading in case.readings:
-        if reading.value == "dry":
-            yield f"{reading.description}: wet, after {case.action.name}", reading.change("wet")
+        before = None if reading.subject is None else case.all_materials[reading.subject].before
+        content = edits.parse_amount(before.properties.get("volume"), "volume") if before else None
+        if reading.value == "dry" and content and content.value:
+            # In the words of a sample that was dried too short.
+            left = quantities.format_quantity(quantities.round_for_display(content.value / 2), "volume")
+            wrong = f"still wet, {left} of liquid in it"
+            yield f"{reading.description}: {wrong}, after {case.action.name}", reading.change(wrong)
 
 
 @edits.plants(edits.SUBTLE, "what a step changes is changed afterwards")
@@ -91,8 +96,10 @@ def _is_same_amount(first_text: str, second_text: str) -> bool:
 def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the step's change of phase is missing, or an unchanged phase has changed.
 
-    An unchanged liquid becomes cloudy, a suspension becomes clear, or attached cells detach.
+    An unchanged liquid becomes cloudy, a suspension becomes clear, or attached cells detach, if another material of the
+    step has the wrong phase: a phase that is nowhere else in the step would reveal the error.
     """
+    phases = {str(one.properties.get("phase")) for one in case.inputs} | {one.phase for one in case.all_materials}
     for material in edits.sample_places(rng, case.materials):
         right = material.phase
         previous_phase = str(material.before.properties.get("phase")) if material.before else right
@@ -101,15 +108,18 @@ def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
         agents = [word for name in material.draft.properties for word in _DETACHING_AGENTS if word in name]
         if right == "adherent culture" and agents:
             continue
-        if wrong and "frozen" not in (wrong, right) and wrong != "empty container":
+        if wrong in phases and "frozen" not in (wrong, right) and wrong != "empty container":
             explanation = f"{material.name} is {wrong}; {case.action.name} leaves it {right}"
             yield explanation, material.change("phase", wrong)
 
 
 @edits.plants(edits.SUBTLE, "a material is where the step leaves it", edits.COMMON)
 def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is where it was before the step moved it, or where others of the bench are."""
-    others = {one.environmental_condition for one in case.situation.inventory} | {"4C"}
+    """Yield errors in which a material is where it was before the step moved it, or where others of the step are.
+
+    A place that is nowhere else in the step would reveal the error.
+    """
+    others = {one.environmental_condition for one in case.inputs} | {one.condition for one in case.all_materials}
     for material in edits.sample_places(rng, case.materials):
         right, before = material.condition, material.before
         for wrong in sorted({*others, *((before.environmental_condition,) if before else ())}):

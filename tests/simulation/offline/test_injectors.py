@@ -175,9 +175,10 @@ def test_planted_return_of_a_used_up_material_restores_its_previous_properties()
     assert back.available_for_use == "available_for_further_use"
 
 
-def test_planted_wet_after_drying_changes_the_observation_from_dry_to_wet():
+def test_planted_wet_after_drying_has_the_words_of_a_sample_that_was_dried_too_short():
+    # Half of the 1 mL before the step.
     assert collect_values(plant_errors(OBVIOUS, "wet_after_drying", read("dry", "Stock afterwards", "visual"))) == {
-        "wet"
+        "still wet, 500 µL of liquid in it"
     }
 
 
@@ -320,6 +321,9 @@ def test_planted_detachment_of_cells_does_not_apply_to_cells_in_trypsin():
     attached = NewMaterial("Stock", {"phase": "adherent culture"}, replaces=SAMPLE)
     action, situation, outcome = case("Dilute", (attached,))
     situation.inventory[SAMPLE].properties["phase"] = "adherent culture"
+    # Without a suspension in the step, the phase itself would reveal the error.
+    assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, outcome))
+    situation.inventory[SOLVENT].properties["phase"] = "suspension"
     assert collect_properties(plant_errors(SUBTLE, "wrong_phase", (action, situation, outcome)), 0, "phase") == {
         "suspension"
     }
@@ -327,7 +331,7 @@ def test_planted_detachment_of_cells_does_not_apply_to_cells_in_trypsin():
     assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
 
 
-def test_planted_wrong_place_is_one_where_others_of_the_bench_are():
+def test_planted_wrong_place_is_one_where_others_of_the_step_are():
     action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
     plants = plant_errors(SUBTLE, "wrong_place", (action, situation, outcome))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}

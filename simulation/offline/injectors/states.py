@@ -7,7 +7,6 @@ from simulation.lab import quantities
 from simulation.lab.materials import describe_whereabouts
 from simulation.offline.injectors import edits, sizes
 
-_INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 _FLUID = ("liquid", "suspension", "adherent culture", "pellet and supernatant")
 # States that outcomes without an error show too, so that the word alone tells nothing.
 _OTHER_PHASES = {

@@ -56,6 +56,7 @@ _PROMPT_PHRASES = re.compile(
     r"\bground_truth\b|\bhidden[_ ](?:truth|label|state|instructions?)\b|\bhidden from (?:the )?(?:participant|expert|rater|reviewer|agent|reader|user|human)s?\b|\b(?:was|were|is|been) (?:deliberately |intentionally |purposely )?(?:falsified|fabricated|tampered with|made up)\b|"
     r"\b(?:altered|changed|modified|corrupted) (?:one|a|the|this) (?:single )?(?:value|number|quantity|amount|detail)\b[^.;]{0,60}\b(?:implausible|wrong|incorrect|error|inconsistent|plausible)\b|\bas (?:requested|instructed|asked|told|required) (?:in|by) (?:the |your )?(?:task|prompt|system|user|instructions?)\b|"
     r"\b(?:implausible|wrong|incorrect|inconsistent) (?:on purpose|by design|as instructed|as requested)\b|\bintentional(?:ly)? (?:wrong|incorrect|inconsistent|implausible|error|mistake)|\bfor the (?:rater|evaluator|grader|judge|annotator)s?\b|"
+    r"\b(?:test|check|see|probe)\w* (?:whether|if) (?:the|a|an|any) (?:checker|rater|agent|expert|reviewer|model|participant|reader)s?\b|\[(?:SYSTEM|ASSISTANT|USER|INST)\]|\bJSON (?:format|schema|object|reply|response|output)\b|"
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
     re.IGNORECASE,
 )
@@ -155,6 +156,9 @@ _CORRELATION = re.compile(
     r"(?:\br\s?(?:\^?2|²|squared)|\bcorrelation(?: coefficient)?|\bcircularity|\bp[- ]?value)\s?(?:=|:|of|is)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,6})?)(?![0-9]|\s?%)",
     re.IGNORECASE,
 )
+_R_SQUARED = re.compile(
+    r"(?:^|\s)r\s?\^?2(?:\s|$)|\bcorrelation coefficient\b|\bcoefficient of determination\b|\bbestimmtheitsmass\b"
+)
 _WHOLE = re.compile(
     r"(?<![\w.,~≈])(?<!mean )(?<!average )(?<!of )([0-9]{1,5}\.[0-9]*[1-9])\s(colonies|larvae|fish|embryos|tubes|wells|lanes|animals|vials|plates)\b",
     re.IGNORECASE,
@@ -180,6 +184,11 @@ def check_recorded_values(transition: Transition) -> Findings:
                 number,
                 f"a coefficient of {number} is above 1",
             )
+        for claim in found:
+            if claim.dimension == "" and _R_SQUARED.search(claim.label) and Decimal("1.0005") < abs(claim.value) < 100:
+                yield error_finding(
+                    "L23", seen.path, "at most 1", str(claim.value), f"a coefficient of {claim.value} is above 1"
+                )
         if not _AVERAGED.search(text):
             for number, things in _WHOLE.findall(text):
                 yield error_finding(

@@ -44,6 +44,7 @@ _MARKUP = re.compile(r"\*\*|__|^\s*[-*]\s+", re.MULTILINE)
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 # "n_total=48 n_wt=11": a word with an equals sign names the number behind it.
 _NEXT_NAME = re.compile(r"\s[\w.%/+-]+\s?=\s*$")
+_PURITY = re.compile(r"(?<![\w.])260\s?/\s?(280|230)\b")  # a ratio of absorbances, whose name is two numbers
 _ARROW = re.compile(r"→|->|=>")
 _DASH = re.compile(r"^[+-]+\s*|\s[+-]+$")
 _PERCENT_KEY = re.compile(r"(?:^|[_\s])(?:percent(?:age)?|pct|prozent|pourcent)(?:$|[_\s])|%", re.IGNORECASE)
@@ -83,7 +84,7 @@ class Claim:
 
 def read_text(text: str, label: str = "") -> list[Claim]:
     """Return the claims of a text. `label` names its first number, and numbers that no word of the text names."""
-    text = _arrange_rows(text)
+    text = _PURITY.sub(r"A260/A\1", _arrange_rows(text))
     text = _SYMBOL_BRACKET.sub(r"\1 \2", text[:2000])
     text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
@@ -240,9 +241,8 @@ def _index_rows(value: Any) -> dict[str, Any] | None:
         return None
     for key in value[0]:
         names = [row.get(key) for row in value]
-        is_name = all(
-            isinstance(name, str) and re.search(r"[A-Za-z]", name) and not units.split_number(name) for name in names
-        )
+        is_name = all(isinstance(name, str) and (len(name) < 4 or not units.split_number(name)) for name in names)
+        is_name = is_name and any(re.search(r"[A-Za-z]", name) for name in names)
         if is_name and len(set(names)) == len(names):
             return {
                 str(row[key])[:80]: {other: inner for other, inner in row.items() if other != key} for row in value[:60]

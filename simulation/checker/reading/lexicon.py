@@ -46,7 +46,7 @@ _EQUIVALENTS = {
     "remaining": "restante restant restants restlich restliche ubrig resto reste sobrante rimanente",
     "mean": "mittelwert mittel moyenne promedio",
     "total": "gesamt insgesamt totale totales summe suma somme",
-    "cell": "zelle zellen cellule cellules celula celulas cellula lebendzellen",
+    "cell": "zelle zellen cellule cellules celula celulas cellula lebendzellen zellzahl zelldichte lebendzellzahl",
     "living": "lebend lebende vivant vivante vivantes vivas vivos",
     "dead": "tote morte mortes muerta muertas muertos toten",
     "number": "anzahl numero",

@@ -31,7 +31,7 @@ _AGES = (
     ("day", re.compile(r"\bday[\s_-]?([0-9]{1,3})\b", re.IGNORECASE), _DAY, Decimal("1.3")),
 )
 _PASSAGE = re.compile(
-    r"\bpassage(?: number| no\.?)?[\s:_]{0,2}([0-9]{1,3})\b|(?<![\w-])P([0-9]{1,2})\b(?![-_/ ]?[0-9A-Za-z])"
+    r"\bpassage(?: number| no\.?)?[\s:_]{0,2}[pP]?([0-9]{1,3})\b|(?<![\w-])P([0-9]{1,2})\b(?![-_/ ]?[0-9A-Za-z])"
 )
 _SPLITTING = word_set("Transfer Aliquot Dilute Combine Resuspend SerialDilute Wash FillToVolume")
 # Shortest doubling times in seconds below which no report of healthy cultures lies. HEK293T double in 18 to 24 h, HeLa in 20 to 24,
@@ -43,7 +43,7 @@ _DOUBLING = (
 )
 _CELLS = re.compile(r"\bcells?\b", re.IGNORECASE)
 _NOT_CELLS = re.compile(
-    r"\bmini-?cells?|\bline\b|\btype\b|/|\bsize\b|\bdiameter\b|\bdead\b|\bpassage\b|\bparticle|\bdoubling",
+    r"\bmini-?cells?|\bline\b|\btype\b|/(?! ?(?:cm2|well|dish|flask))|\bsize\b|\bdiameter\b|\bdead\b|\bpassage\b|\bparticle|\bdoubling",
     re.IGNORECASE,
 )
 _PER_AREA = re.compile(r"\bper (well|dish|cm2|ml|flask|plate)\b", re.IGNORECASE)
@@ -69,6 +69,8 @@ def check_cultures(transition: Transition) -> Findings:
             yield from _check_dates(transition, after)
         if is_known and not before.is_empty_vessel:
             yield from _check_age(before, after, elapsed)
+        if durations:
+            yield from _check_culture_age(before, after, elapsed)
         if transition.action not in _SPLITTING:
             yield from _check_passage(before, after)
         if durations and transition.family == words.HEAT:
@@ -169,6 +171,35 @@ def _check_dates(transition: Transition, view: MaterialView) -> Findings:
                     f"{age} {kind}",
                     message,
                 )
+
+
+_AGE_WORDS, _NO_AGE_WORDS = (
+    word_set("age since old alter edad"),
+    word_set(
+        "donor embryonic gestational mouse animal maternal medium feeding feed change split thaw storage expiry passage patient embryo"
+    ),
+)
+
+
+def _check_culture_age(before: MaterialView, after: MaterialView, elapsed: Decimal) -> Findings:
+    """Yield an error if "age: 10 days" or "time since plating: 72 h" did not grow by the time that passed."""
+    for leaf in before.leaves:
+        if not leaf.word_set & _AGE_WORDS or leaf.word_set & _NO_AGE_WORDS:
+            continue
+        same = [other for other in after.leaves if other.word_set == leaf.word_set]
+        old, new = leaf.parse_amount("duration"), same[0].parse_amount("duration") if len(same) == 1 else None
+        if old is None or new is None or old.value == new.value:
+            continue
+        expected = old.value + elapsed
+        # Days are counted from 0 or 1.
+        allowed = (
+            (Decimal("1.2") * _DAY if "d" in new.text.lower() and new.value >= _DAY else Decimal(0))
+            + new.step * 2
+            + elapsed / 10
+        )
+        shown = units.format_value(expected, "duration"), units.format_value(new.value, "duration")
+        text = f"{leaf.key} of {after.name} was {units.format_value(old.value, 'duration')}; after this step it is {shown[0]}, not {shown[1]}"
+        yield from require("L13", abs(new.value - expected) <= allowed, after.name, shown[0], shown[1], text)
 
 
 def _check_passage(before: MaterialView, after: MaterialView) -> Findings:

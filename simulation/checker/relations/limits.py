@@ -74,7 +74,7 @@ _NOT_COUNT = compile_label(r"/|\bper\b|\bsize\b|\bdiameter\b|\bdensity\b|\bviab\
 _DIAMETER = compile_label(r"\bdiameter\b|\bcell size\b|\bmean size\b")
 _EACH = compile_label(r"\beach\b|\bper cell\b|\bcell volume\b")
 _PI_SIXTH = Decimal("0.5236")
-_CT = compile_label(r"\bc[tq]\b|\bthreshold cycle\b|\bquantification cycle\b")
+_CT = compile_label(r"\bc[tqp]\b|\bthreshold cycle\b|\bquantification cycle\b")
 
 
 def check_equipment(transition: Transition) -> Findings:
@@ -234,11 +234,25 @@ def _find_range(transition: Transition) -> tuple[Decimal, Decimal, str]:
     return ZERO, ZERO, ""
 
 
+_NO_CYCLE = compile_label(
+    r"\beff\w*|\bslope\b|\btm?\b|\bmelt\w*|\bcop(?:y|ies)\b|\bng\b|\bconc\w*|\br2\b|\brfu\b|\bintercept\b|\bdelta\b|Δ|\bthreshold (?:at|line|rfu)|\bn\b|\bcycles\b"
+)
+
+
+def _is_cycle(claim: Claim) -> bool:
+    """Return whether a number is a threshold cycle by its own words, or by those of the description and none of its own."""
+    return claim.matches(_CT) or (
+        bool(_CT.search(claim.context))
+        and len(claim.own_label.split()) <= 2
+        and not _NO_CYCLE.search(f"{claim.own_label} {claim.context}")
+    )
+
+
 def _check_threshold_cycles(transition: Transition, subject: str, found: list[Claim]) -> Findings:
     leaves = (leaf for leaf in transition.parameters.leaves if leaf.word_set == {"cycle"})
     cycles = next((number for leaf in leaves if (number := units.parse_number(leaf.value))), None)
     for claim in found if cycles else ():
-        if cycles and claim.dimension == "" and claim.matches(_CT) and claim.value < 100:
+        if cycles and claim.dimension == "" and _is_cycle(claim) and claim.value < 100:
             text = f"a threshold cycle of {claim.value} is above the {cycles} cycles that were run"
             yield from require("L17", claim.value <= cycles, subject, f"at most {cycles}", str(claim.value), text)
 

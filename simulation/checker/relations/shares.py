@@ -167,7 +167,7 @@ def _read_rows(found: list[Claim]) -> list[Part]:
             f"{counts[0].label} {shares[0].label}"
         ):
             scale = 1 if shares[0].dimension == "ratio" else 100
-            of = "parent" if _PARENT.search(shares[0].label) else ""
+            of = "parent" if _PARENT.search(shares[0].label) else f" {shares[0].label}".partition(" of ")[2]
             margin = _MARGIN + shares[0].step * scale * Decimal("1.2")
             parts.append(Part(counts[0].value, shares[0].value * scale, margin, of, counts[0].label, 0))
     return list({(part.number, part.share): part for part in parts}.values())
@@ -226,11 +226,15 @@ def _is_class(number: Decimal, known: set[Decimal]) -> bool:
 
 def _find_named(part: Part, text: str) -> set[Decimal]:
     """Return the counts whose label has the words that the share is said to be of."""
-    names = set(_WORDS.findall(part.of.lower())) - _STOP
+    names = {name.rstrip("s") for name in set(_WORDS.findall(part.of.lower())) - _STOP}
     if not names:
         return set()
     found = claims.read_text(text)
-    return {c.value for c in found if is_count(c) and c.value >= part.number and names & set(_WORDS.findall(c.label))}
+    return {
+        c.value
+        for c in found
+        if is_count(c) and c.value >= part.number and names & {word.rstrip("s") for word in _WORDS.findall(c.label)}
+    }
 
 
 class _Line(NamedTuple):

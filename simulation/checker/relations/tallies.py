@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from decimal import Decimal
+from itertools import combinations
 
 from simulation.checker.findings import Findings, compare
 from simulation.checker.reading import claims, units
@@ -57,6 +58,7 @@ def check_tallies(transition: Transition) -> Findings:
         yield from _check_categories(transition, seen.path, found)
         yield from _check_sentence(transition, seen, found)
         yield from _check_fractions(seen.path, seen.full_text[:1500])
+        yield from _check_divided(seen.path, seen.full_text[:1500])
         for part in (seen.description, seen.value):
             yield from _check_lists(seen.path, part[:1500])
     gathered = [claim for _, found in claims.list_observed(transition) for claim in found]
@@ -99,7 +101,36 @@ def _check_lists(subject: str, text: str) -> Findings:
 
 
 _FRACTION = re.compile(
-    r"(?<![\w.:/])([0-9]{1,7})\s?(?:/|of|out of)\s?(?:the )?([0-9]{1,7})\b(?!\s?(?:µ?m|n?)?[LMgx]\b)([^0-9%;|]{0,30}?)([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%"
+    r"(?<![\w.:/])([0-9]{1,7})\s?(?:/|of|out of)\s?(?:the )?([0-9]{1,7})\b(?!\s?(?:µ?m|n?)?[LMgx]\b)((?:(?!\b(?:and|but|while|whereas|with|at|in)\b)[^0-9%;|]){0,60}?)([0-9]{1,3}(?:\.[0-9]{1,3})?)\s?%"
+)
+
+
+# "48 offspring: 11 +/+, 25 +/-, 12 -/-", "16 clones: 12 correct, 3 with a mutation, 1 failed".
+_DIVIDED = re.compile(
+    r"(?<![\w.])([0-9]{1,4}) ([a-z]{3,15})\b[^0-9:;(%|]{0,20}:\s*((?:[0-9]{1,4} [^0-9,;%|:]{2,40}(?:,\s|;\s|\sand\s|$|\.\s?)){2,6})",
+    re.IGNORECASE,
+)
+
+
+def _check_divided(subject: str, text: str) -> Findings:
+    """Yield an error if the parts of "16 clones: 12 correct, 6 mutated, 1 failed" are more than the whole."""
+    for number, thing, listed in _DIVIDED.findall(text):
+        whole, pieces = Decimal(number), re.findall(r"(?<![\w.])([0-9]{1,4}) ([^\s,;]+)", listed)
+        values = [Decimal(part) for part, _ in pieces]
+        total = sum(values, ZERO)
+        is_amount = any(units.find_dimension(word) not in ("", "count") for _, word in pieces) or units.find_dimension(
+            thing
+        )
+        if is_amount or len(values) < 2 or total <= whole or max(values) > whole or _NO_CLASS.search(listed):
+            continue
+        # A class may be divided further, so any selection that makes up the whole is accepted.
+        if not any(sum(chosen) == whole for size in range(1, len(values)) for chosen in combinations(values, size)):
+            message = f"{' + '.join(str(value) for value in values)} is {total}, more than {whole}"
+            yield from compare("L20", subject, whole, total, "count", message, above=ZERO, shown=(number, str(total)))
+
+
+_NO_CLASS = compile_label(
+    r"\b(?:each|per|of which|of these|including|incl|among|also|x|replicates?|days?|cycles?|times)\b"
 )
 
 

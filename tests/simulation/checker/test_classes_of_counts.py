@@ -34,6 +34,18 @@ RECORDS = [
     ("UsePhotospectrometer", "A600", {"replicates": [0.52, 0.55, 0.49], "mean": 0.52}, {"replicates": [0.52, 0.55, 0.49], "mean": 0.62}),
     # (1640 - 820) / 820 = 100 %
     ("UseMicroscope", "dF/F0 trace", "resting F 820, peak F 1640, ΔF/F0 100 %", "resting F 820, peak F 1640, ΔF/F0 200 %"),
+    # 4250 / 17000 = 25 %
+    ("FlowCytometry", "result", "4250 of 17000 singlets were GFP positive, i.e. 25 %", "4250 of 17000 singlets were GFP positive, i.e. 35 %"),
+    # 12 + 3 + 1 = 16
+    ("DNASequencing", "clones", "16 clones sequenced: 12 correct, 3 with a mutation, 1 failed", "16 clones sequenced: 12 correct, 6 with a mutation, 1 failed"),
+    # 1 - 2000 / 8000 = 75 %
+    ("UsePlateReader", "inhibition", {"control": 8000, "treated": 2000, "inhibition_percent": 75.0}, {"control": 8000, "treated": 2000, "inhibition_percent": 55.0}),
+    # 0.145 - 0.083 = 0.062
+    ("CyclicVoltammetry", "scan", "oxidation peak at 0.145 V and reduction peak at 0.083 V; separation 62 mV", "oxidation peak at 0.145 V and reduction peak at 0.083 V; separation 92 mV"),
+    # The mean of 52, 48 and 50 is 50.
+    ("QuantifyColonies", "plates", [{"plate": "1", "colonies": 52}, {"plate": "2", "colonies": 48}, {"plate": "3", "colonies": 50}, {"plate": "mean", "colonies": 50}], [{"plate": "1", "colonies": 52}, {"plate": "2", "colonies": 48}, {"plate": "3", "colonies": 50}, {"plate": "mean", "colonies": 70}]),
+    # 1.20 / 0.57 = 2.11
+    ("NucleicAcidQuantification", "A260 = 1.20, A280 = 0.65, A230 = 0.57", "260/280 = 1.85; 260/230 = 2.11", "260/280 = 1.85; 260/230 = 1.51"),
 ]  # fmt: skip
 
 

@@ -71,3 +71,26 @@ def test_age_is_the_time_since_the_date_of_plating(age, expected):
     properties = {"plated": "03 Mar (= DIV 0)", "volume": "2 mL"}
     line = measured("UseMicroscope", {}, [("image", "sharp", "image")], properties, {**properties, "age": age})
     assert codes(line) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "right", "wrong"),
+    [
+        # 10 + 2 days, 72 + 48 h, and in 48 h no more than four doublings
+        ({"culture age": "10 days"}, {"culture age": "12 days"}, {"culture age": "19 days"}),
+        ({"time since plating": "72 h"}, {"time since plating": "120 h"}, {"time since plating": "300 h"}),
+        ({"Zellzahl": "2.0e5"}, {"Zellzahl": "7.0e5"}, {"Zellzahl": "2.5e7"}),
+        ({"cell density": "2.0e4 cells/cm2"}, {"cell density": "7.0e4 cells/cm2"}, {"cell density": "2.5e6 cells/cm2"}),
+        ({"passage": "p12"}, {"passage": "p12"}, {"passage": "p13"}),
+    ],
+)
+def test_age_and_growth_of_a_culture_fit_the_time_that_passed(before, right, wrong):
+    held = {"temperature": "37 °C", "CO2": "5 %"}
+    for after, expected in ((right, set()), (wrong, {"L13"})):
+        line = build_transition(
+            "CellCultureIncubate",
+            {"duration": "48 h", "temperature": "37 °C", "carbon_dioxide": "5 %"},
+            [build_material("HeLa, T25", {**held, **before}, "cell_culture_conditions")],
+            [build_material("HeLa, T25", {**held, **after}, "cell_culture_conditions")],
+        )
+        assert codes(line) == expected

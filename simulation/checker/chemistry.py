@@ -125,6 +125,9 @@ def _build_table() -> dict[frozenset[str], Substance]:
 
 
 _SUBSTANCES = _build_table()
+_HYDRATE_NAMES = ["mono", "di", "tri", "tetra", "penta", "hexa", "hepta", "octa", "nona", "deca"]
+_HYDRATES = {f"{name}hydrat{end}": number for number, name in enumerate(_HYDRATE_NAMES, 1) for end in ("e", "", "o")}
+_HYDRATES |= {f"{number}h2o": number for number in range(1, 13)} | {"dodecahydrate": 12, "dodecahydrat": 12}
 _SHORT_NAMES = {
     frozenset(name.split()): next((other for other in names.split("/") if " " not in other), "")
     for names in _FORMULAS
@@ -165,6 +168,14 @@ def find_short_name(names: frozenset[str]) -> str:
     return _SHORT_NAMES.get(names, "")
 
 
+def name_component(component_words: Iterable[str]) -> str:
+    """Return one name for all spellings of a component: "nacl" for "sodium chloride", "glutamate" for "L-glutamate"."""
+    found = frozenset(component_words)
+    plain = found - {"l", "d", "dl"} or found
+    substance = find_short_name(plain) or find_short_name(plain - ATTRIBUTES)
+    return substance or " ".join(sorted(plain))
+
+
 def list_words(short_name: str) -> frozenset[str]:
     """Return all words of all names of the substance with this short name."""
     return frozenset(word for names, short in _SHORT_NAMES.items() if short == short_name for word in names)
@@ -188,10 +199,21 @@ def find_only_substance(words: Iterable[str]) -> Substance | None:
 
 def list_substances(words: Iterable[str]) -> list[Substance]:
     """Return the substances whose whole name is among these words; of "calcium chloride dihydrate" only that one."""
-    present = frozenset(words) & _NAME_WORDS
+    words = frozenset(words)
+    present = words & _NAME_WORDS
     matches = {names: substance for names, substance in _SUBSTANCES.items() if names <= present}
     longest = {s.formula: s for names, s in matches.items() if not any(names < other for other in matches)}
-    return list(longest.values())
+    found = [substance for substance in longest.values() if substance.formula != "H2O" or len(longest) == 1]
+    water = next((_HYDRATES[word] for word in words if word in _HYDRATES), 0)
+    return [_hydrate(found[0], water)] if len(found) == 1 and water else list(longest.values())
+
+
+def _hydrate(substance: Substance, water: int) -> Substance:
+    """Return the hydrate with so many molecules of water, if the substance is not one already."""
+    if "H2O" in substance.formula:
+        return substance
+    formula = f"{substance.formula}(H2O){water}"
+    return Substance(formula, compute_molar_mass(formula), substance.ions)
 
 
 def find_ion(component: str) -> str:

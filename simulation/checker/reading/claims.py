@@ -87,6 +87,7 @@ def read_text(text: str, label: str = "") -> list[Claim]:
     text = _PURITY.sub(r"A260/A\1", _arrange_rows(text))
     text = _SYMBOL_BRACKET.sub(r"\1 \2", text[:2000])
     text = _NAMED_BRACKET.sub(r" \1 ", _UNCERTAINTY.sub("", _MARKUP.sub("", text[:2000])))
+    text = _unify_table(text)
     if (text.count("|") >= 2 and "\n" in text) or " | " in text:
         return [
             replace(claim, group=row) if row else claim
@@ -106,6 +107,20 @@ def _arrange_rows(text: str) -> str:
         is_header = not _NUMBER.search(lines[0]) and not re.search(rf"{separator} ", text)
         if len(counts) == 1 and counts != {0} and is_header and "|" not in text:
             return "\n".join(line.replace(separator, " | ") for line in lines)
+    return text
+
+
+def _unify_table(text: str) -> str:
+    """Return a table with semicolons, tabs or commas between its cells as one with strokes, other texts unchanged."""
+    lines = [line for line in text.strip().splitlines() if line.strip()]
+    for separator in ("\t", ";", ","):
+        counts = {line.count(separator) for line in lines}
+        if len(lines) < 2 or len(counts) != 1 or counts == {0} or "|" in text:
+            continue
+        header = lines[0].split(separator)
+        has_numbers = all(units.split_number(cell) for line in lines[1:] for cell in line.split(separator)[-1:])
+        if not any(units.split_number(cell) for cell in header[1:]) and has_numbers and all(map(str.strip, header)):
+            return "\n".join(" | ".join(cell.strip() for cell in line.split(separator)) for line in lines)
     return text
 
 
@@ -132,7 +147,8 @@ def _iter_cells(text: str) -> Iterator[tuple[str, str, str]]:
             names = [*header[1:], *[""] * len(cells)]
             for name, cell in zip(names, cells[1:], strict=False):
                 # The unit of a column may stand in its heading only.
-                unit = leaves.find_unit_in_key(name) if _PLAIN_NUMBER.fullmatch(cell) else ""
+                unit = leaves.find_unit_in_key(name) or (name if units.find_dimension(name) and len(name) > 1 else "")
+                unit = unit if _PLAIN_NUMBER.fullmatch(cell) else ""
                 unit = "%" if not unit and _PLAIN_NUMBER.fullmatch(cell) and _PERCENT_KEY.search(name) else unit
                 yield f"{cells[0]} {name}".strip(), f"{cell} {unit}".strip(), line
 

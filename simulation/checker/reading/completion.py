@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from simulation.checker import chemistry
 from simulation.checker.reading import names, properties, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
@@ -81,7 +82,7 @@ def complete_from_name(view: MaterialView, has_new_name: bool = True) -> Materia
     # A powder may be named after the solution that it is weighed for.
     if not concentrations and mass is None and (volume is not None or stated.volume is not None):
         concentrations = {
-            properties.name_component(component): amount for component, amount in stated.concentrations.items()
+            chemistry.name_component(component): amount for component, amount in stated.concentrations.items()
         }
         is_named = bool(concentrations)
     return replace(

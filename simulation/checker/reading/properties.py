@@ -236,7 +236,7 @@ def find_component(leaf: Leaf) -> str | None:
         if match is None:
             return None
         strong = words.content_words(match[2]) or frozenset(words.tokenize(match[2]))
-        return name_component(strong) if match[2] else ""
+        return chemistry.name_component(strong) if match[2] else ""
     # A percentage may be purity or confluence; it is a concentration only if the key says so.
     has_share = SHARE.search(leaf.value_text) and not key_words & words.CAPACITY
     if not is_named and (
@@ -249,15 +249,11 @@ def find_component(leaf: Leaf) -> str | None:
     component_words = key_words - NOT_COMPONENT_WORDS
     # A list of "salts" names each salt; "salt" alone is a component.
     component_words = component_words - {"salt", "solid", "liquid", "medium"} or component_words
-    return "cell" if amount.dimension == "number_density" and not component_words else name_component(component_words)
-
-
-def name_component(component_words: Iterable[str]) -> str:
-    """Return one name for all spellings of a component: "nacl" for "sodium chloride", "glutamate" for "L-glutamate"."""
-    found = frozenset(component_words)
-    plain = found - {"l", "d", "dl"} or found
-    substance = chemistry.find_short_name(plain) or chemistry.find_short_name(plain - chemistry.ATTRIBUTES)
-    return substance or " ".join(sorted(plain))
+    return (
+        "cell"
+        if amount.dimension == "number_density" and not component_words
+        else chemistry.name_component(component_words)
+    )
 
 
 def _match_strength(leaf: Leaf) -> re.Match[str] | None:
@@ -352,9 +348,21 @@ def _find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
         return ""
     name_words = set(words.tokenize(name))
     other_words = {word for word in name_words if word not in _VESSEL_ATTRIBUTES and not words.is_label(word)}
-    if "empty" in name_words or (name_words & _VESSEL_NAMES and not other_words - _VESSEL_NAMES):
+    if "empty" in name_words:
         return words.EMPTY
+    if name_words & _VESSEL_NAMES and not other_words - _VESSEL_NAMES:
+        # "flask" with a list of solids, or a plate that says how many cells it has, is not empty.
+        return "" if any(map(_is_about_content, leaves)) else words.EMPTY
     return words.SOLID if name_words & _SOLID_NAMES else ""
+
+
+def _is_about_content(leaf: Leaf) -> bool:
+    """Return whether a leaf gives an amount of something in a vessel."""
+    if leaf.word_set & (_OTHER_MASS_WORDS | words.CAPACITY | {"dead", "minimum", "rating", "sterile", "per"}):
+        return False
+    amount = leaf.parse_amount("mass", "count", "amount", "mass_concentration", "molar_concentration", "number_density")
+    has_cells = "cell" in words.tokenize(leaf.value_text) and bool(units.parse_number(leaf.value))
+    return has_cells or (amount is not None and amount.value > 0)
 
 
 def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
@@ -374,10 +382,10 @@ def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
         if isinstance(leaf.value, str) and leaf.word_set & CONTENTS and find_component(leaf) is None:
             for named_words, amount in names.read_name(leaf.value_text).concentrations.items():
                 if amount.dimension != "number_density":
-                    amounts_by_component.setdefault(name_component(named_words), []).append(amount)
+                    amounts_by_component.setdefault(chemistry.name_component(named_words), []).append(amount)
             for named, number, unit in _CONTENT_TEXT.findall(leaf.value_text):
                 amount = units.parse_amount(f"{number} {unit}", "", units.CONCENTRATIONS)
-                component = name_component(set(words.tokenize(named)) - NOT_COMPONENT_WORDS)
+                component = chemistry.name_component(set(words.tokenize(named)) - NOT_COMPONENT_WORDS)
                 if amount is not None and component:
                     amounts_by_component.setdefault(component, []).append(amount)
     return {name: agreed for name, amounts in amounts_by_component.items() if (agreed := _find_agreed_amount(amounts))}

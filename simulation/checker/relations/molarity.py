@@ -87,6 +87,7 @@ _DERIVATIVE = compile_label(
 
 def _check_moles(view: MaterialView, own: list[Claim]) -> Findings:
     """Yield an error if a stated molar mass is not that of the formula, or an amount not that of the mass."""
+    own = [*own, *(c for c in claims.read_text(view.name) if c.dimension == "molecular_mass")]
     stated = find_term([claim for claim in own if claim.value > 0], MOLAR_MASS, ("molecular_mass",))
     substance = chemistry.find_only_substance(view.name_words)
     if stated and substance and not _DERIVATIVE.search(view.name) and view.volume is None:

@@ -45,6 +45,7 @@ def check_recipes(transition: Transition) -> Findings:
     yield from _check_dissolved(transition)
     yield from _check_doses(transition)
     yield from _check_stated_dilution(transition)
+    yield from _check_stated_ratio(transition)
 
 
 _PER_VOLUME = {"count": "number_density", "mass": "mass_concentration", "amount": "molar_concentration"}
@@ -228,6 +229,38 @@ def _check_stated_dilution(transition: Transition) -> Findings:
             texts.append(fill.output.name)
         for text in texts:
             yield from _compare_dilution(fill.output.name, text, factor)
+
+
+_RATIO = re.compile(
+    r"\b([A-Za-z][\w-]{2,20})\s?[/:+]\s?([A-Za-z][\w-]{1,20})[\s,(]{1,3}([0-9]{1,3})\s?[:/+]\s?([0-9]{1,3})(?![\w.:/])"
+)
+
+
+def _check_stated_ratio(transition: Transition) -> Findings:
+    """Yield an error if "acetonitrile/water 30:70" was mixed from other volumes, in whichever order they are named."""
+    for fill in flows.trace_liquids(transition).fills if transition.family in (words.COMBINE, words.ADD) else ():
+        match = _RATIO.search(fill.output.name) if fill.output.name not in transition.input_texts else None
+        if match is None or len(fill.parts) != 2:
+            continue
+        named = [frozenset(words.tokenize(match[1])), frozenset(words.tokenize(match[2]))]
+        volumes = [
+            part.volume
+            for name in named
+            for part in fill.parts
+            if words.add_reagents(name) & words.add_reagents(frozenset(part.source.name_words))
+        ]
+        if len(volumes) != 2 or not all(volumes):
+            continue
+        first, second, stated = volumes[0] or ZERO, volumes[1] or ZERO, (Decimal(match[3]), Decimal(match[4]))
+        shares = [Decimal(number) / sum(stated) for number in stated] if sum(stated) else []
+        holds = not shares or any(abs(first / (first + second) - share) <= Decimal("0.04") for share in shares)
+        got, expected = (
+            f"{match[3]}:{match[4]}",
+            f"{first / (first + second) * 100:.3g}:{second / (first + second) * 100:.3g}",
+        )
+        yield from require(
+            "L03", holds, fill.output.name, expected, got, f"the volumes are mixed {expected}, not {got}"
+        )
 
 
 def _compare_dilution(subject: str, text: str, factor: Decimal) -> Findings:

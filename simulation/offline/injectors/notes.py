@@ -151,8 +151,13 @@ def _change_display(note: edits.Reading, right: Decimal, wrong: Decimal) -> edit
 def wrong_turbidity(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a solution is noted as cloudy, or a suspension as clear."""
     for note in edits.sample_places(rng, _list_notes(case, "Appearance of ")):
-        if wrong := _TURBIDITY.get(note.value):
-            yield f"the liquid looks {wrong}; what is in it makes it {note.value}", note.change(wrong)
+        # "brown, clear": the colour stays, the turbidity is wrong.
+        colour, comma, turbidity = note.value.rpartition(", ")
+        if wrong := _TURBIDITY.get(turbidity):
+            yield (
+                f"the liquid looks {wrong}; what is in it makes it {turbidity}",
+                note.change(f"{colour}{comma}{wrong}"),
+            )
 
 
 @edits.plants(edits.OBVIOUS, "a colour comes from something coloured", science=True)

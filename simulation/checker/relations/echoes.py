@@ -72,7 +72,9 @@ def _iter_new_texts(transition: Transition) -> Iterator[tuple[str, str]]:
 
 
 def _check_dimension(transition: Transition, dimension: str, texts: list[tuple[str, str]]) -> Findings:
-    set_values = {amount.value for _, amount in transition.list_settings(dimension)}
+    # A default of the catalogue may belong to a method that was not chosen, such as the vacuum of a degassing with helium.
+    is_set = bool(transition.parameters.list_amounts(dimension))
+    set_values = {amount.value for _, amount in transition.list_settings(dimension)} if is_set else set()
     known = {a.value for text in transition.input_texts for a in units.find_amounts(text, dimension)}
     for subject, text in texts if set_values else ():
         for amount in units.find_amounts(text, dimension):

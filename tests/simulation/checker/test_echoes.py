@@ -1,9 +1,14 @@
 """Settings that a record repeats under a word of their name, in a unit of their own or in the label of a reading."""
 
+from pathlib import Path
+
 import pytest
 
 from simulation.checker import check_transition
+from simulation.lab import catalogue
 from tests.simulation.checker.bases import build_material, build_observation, build_transition
+
+TYPES = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures" / "actions")[0]
 
 
 def codes(action, parameters, description, value, after=None):
@@ -52,3 +57,13 @@ def test_object_that_cools_after_the_oven_is_below_the_setting():
         "DryingOven", setting, "balance", "not yet weighed", {"dish": "glass, 80 °C when taken out"}
     )
     assert "L16" in codes("DryingOven", setting, "oven", "dried for 2 h at 150 °C")
+
+
+def test_default_of_a_method_that_was_not_chosen_is_no_setting():
+    before, after = (
+        build_material("Electrolyte", {"volume": "25.0 mL"}),
+        {"volume": "24.8 mL", "loss": "vapour, p = 9.7 kPa"},
+    )
+    setting = {"method": "helium sparging", "duration": "15 min", "sparging_flow": "150 mL/min"}
+    line = build_transition("Degas", setting, [before], [build_material("Electrolyte", after)])
+    assert "L16" not in {finding.code for finding in check_transition(line, TYPES).error_findings}

@@ -35,6 +35,9 @@ def _add_sentences(view: MaterialView, stated: names.NameReading) -> names.NameR
     """Return what a name states with what only a sentence states: "how much: 5 millilitres in a 15 mL tube"."""
     for leaf in filter(_is_sentence, view.leaves):
         read = names.read_name(leaf.value_text)
+        # A sentence need not say which of several kinds of cells or particles it counts.
+        dissolved = {name: a for name, a in read.concentrations.items() if a.dimension != "number_density"}
+        read = read._replace(concentrations=dissolved)
         updates = {
             key: getattr(read, key)
             for key in ("volume", "mass", "container", "concentrations")

@@ -139,7 +139,7 @@ _RANGE = compile_label(r"[0-9] ?(?:to|bis|and|a|-) ?(?:[0-9]|$)")
 
 
 def _read_rows(found: list[Claim]) -> list[Part]:
-    """Return the counts and shares that stand in one row of a table or object, or under the same name."""
+    """Return the counts and shares of one row of a table or object, or of the same name."""
     groups: dict[str, list[Claim]] = {}
     for claim in found:
         name = " ".join(sorted(set(claim.label.split()) - _KIND_WORDS))

@@ -36,6 +36,8 @@ _STRANDS = (
 # A codon beside the meaning that a read gives it: TAA and TAG stop, CAG is glutamine, ATG starts.
 _CODONS = (("stop codon TAA", "stop codon TGG"), ("vector ATG", "vector ATC"), ("stop codon TAA", "stop codon TCA"))
 _ALLELES = (("C only (CAG)", "C only (TAG)"), ("T only (TAG)", "T only (CAG)"), ("(CAG and TAG)", "(CAG and CAC)"))
+_PUNCTUATION = re.compile(r"[^\w\s]")
+_SKIPPED = 0.7
 _READ_END = re.compile(r"(?<=to )[0-9]+(?= of GFP)|(?<=from base )[0-9]{3}\b|(?<=at base )[0-9]+\b")
 
 
@@ -57,7 +59,9 @@ def _change_medium(case: edits.Case, rng: random.Random, fits: edits.Predicate) 
     for material in edits.sample_places(rng, cultures):
         right = str(material.draft.properties["medium"])
         for name in edits.sample_places(rng, sorted(set(liquids)))[:3]:
-            if name not in right:
+            # Media are often mixtures with long names; without this, the planted ones would have less punctuation.
+            is_plain = len(_PUNCTUATION.findall(name)) < len(_PUNCTUATION.findall(right))
+            if name not in right and not (is_plain and rng.random() < _SKIPPED):
                 yield (
                     f"the cells of {material.name} are in {name}; their medium is {right}",
                     material.change("medium", name),

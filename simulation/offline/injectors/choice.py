@@ -24,11 +24,11 @@ _ROUNDS = 40
 _NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
 # Observations are rarer than materials: half of all steps have none but a note of what was delivered. Where there are
 # measurements, most errors are planted in them, so that over all steps both are hit equally often.
-_MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.42
+_MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.4
 # Fields that nearly every step has: with the share of a rare field they would make most of all errors.
 _COMMON_FIELDS = {
-    "volume": 0.15, "concentration": 0.2, "phase": 0.2, "container": 0.4, "container_capacity": 0.4, "medium": 0.15,
-    "available_for_use": 0.25, "environmental_condition": 0.25, "Delivered from": 0.2, "Delivered from (heading)": 0.3,
+    "volume": 0.15, "concentration": 0.09, "phase": 0.08, "container": 0.3, "container_capacity": 0.4, "medium": 0.12,
+    "available_for_use": 0.25, "environmental_condition": 0.12, "Delivered from": 0.11, "Delivered from (heading)": 0.3,
     "setting in a heading": 0.6, "Appearance of": 0.2, "cell type": 0.25,
 }  # fmt: skip
 # A systematic error fits fewer outcomes than a single one.
@@ -40,7 +40,9 @@ _SCIENCE_WEIGHT = 3.0  # of kinds and of the fields that have one
 _PENALTIES = dict.fromkeys(range(10), 0.5) | dict.fromkeys((1, 2, 3, 4), 0.4)
 # The part of the choice in which style is balanced over all fields of a step, and not within each. Balanced over all
 # alone, the few fields whose numbers can change in both directions (volumes above all) would have most errors.
-_OVERALL_PART = 0.5
+_OVERALL_PART = 0.3
+# Numbers that are much larger or much smaller than the right one are both longer: 10 mL, 120 mL, 0.12 mL.
+_LONGER, _MORE_DIGITS = 0.65, 0.8
 Style = tuple[int, ...]
 
 
@@ -78,13 +80,20 @@ def choose_candidate(
         style = compute_style_change(candidate.plan.edits)
         groups[candidate.place, candidate.field, candidate.kind, candidate.scope, style].append(candidate)
     keys = list(groups)
-    shares = compute_shares([key[:4] for key in keys], kinds, has_measurements)
     styles = [key[4] for key in keys]
+    parts = compute_shares([key[:4] for key in keys], kinds, has_measurements)
+    shares = [share * _weigh_style(style) for share, style in zip(parts, styles, strict=True)]
     within = balance_fields(shares, [key[:2] for key in keys], styles)
     overall = balance_shares(shares, styles, _PENALTIES)
     mixed = [_OVERALL_PART * one + (1 - _OVERALL_PART) * other for one, other in zip(overall, within, strict=True)]
     key = rng.choices(keys, mixed)[0]
     return rng.choice(groups[key])
+
+
+def _weigh_style(style: Style) -> float:
+    """Return the factor that makes up for errors that lengthen a text being more numerous than those that shorten it."""
+    length, digits = style[0], style[3]
+    return float(_LONGER**length * _MORE_DIGITS**digits)
 
 
 def balance_fields(shares: Sequence[float], fields: Sequence[tuple[str, str]], forms: Sequence[Style]) -> list[float]:

@@ -107,12 +107,10 @@ def _change_source(case: edits.Case, rng: random.Random, names: Sequence[str]) -
 
 
 def _choose_like_names(names: Sequence[str], right: str) -> list[str]:
-    """Return the names of like length that have no more commas and hyphens than the right one.
-
-    A longer or more complicated name would reveal the error by its form.
-    """
-    plain = {name for name in names if len(_PUNCTUATION.findall(name)) <= len(_PUNCTUATION.findall(right))}
-    return sorted(plain, key=lambda name: (abs(len(name) - len(right)), name))[:_MOST_NAMES]
+    """Return the names with as much punctuation as the right one, nearest in length: the form must not reveal the error."""
+    marks = len(_PUNCTUATION.findall(right))
+    same = {name for name in names if len(_PUNCTUATION.findall(name)) == marks}
+    return sorted(same, key=lambda name: (abs(len(name) - len(right)), name))[:_MOST_NAMES]
 
 
 @edits.plants(edits.SUBTLE, "equipment holds the temperature that was set", edits.COMMON)

@@ -55,6 +55,7 @@ _NOUNS = {
 _PERCENT_KEY = re.compile(r"^(.*?)[ _]?(?:percent|pct|%)[ _]?\(?([vwm])[_/ ]?([vw])\)?$", re.IGNORECASE)
 _FACTOR_KEYS = word_set("d df vf dil")
 _VALUE_WORDS = word_set("value amount quantity quantitie result reading wert valor valeur data entry content detail")
+_EMPTY_UNIT = re.compile(r"[-–1]|n/?a|none|dimensionless", re.IGNORECASE)
 _PLAIN_NUMBER = re.compile(r"\s?[~≈]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?\s?")
 _VESSELS = words.CAPACITY | word_set("plate dish beaker cuvette cryovial jar bag well box cartridge syringe")
 
@@ -107,7 +108,7 @@ def _arrange_entry(key: str, value: Any, depth: int, siblings: set[Any]) -> Iter
     if is_text:
         value = _parse_text(key, key_words, value)
     if isinstance(value, list):
-        value = _index_by_name(value)
+        value = _read_triples(value) or _index_by_name(value)
     if isinstance(value, Mapping) and (now := _find_value_now(value)) is not None:
         value = now
     if isinstance(value, Mapping):
@@ -202,6 +203,61 @@ def _index_by_name(items: list[Any]) -> Any:
             return items
         result[name] = rest or True
     return result or items
+
+
+def _read_triples(items: list[Any]) -> dict[str, Any]:
+    """Return {name: "value unit"} for a list of objects or lists with a name, a value and a unit, or an empty object.
+
+    What is the name, the value and the unit is found from the values: no list of keys has all that laboratories use.
+    """
+    if len(items) < 2 or len(items) > 200:
+        return {}
+    if all(isinstance(item, Mapping) for item in items):
+        rows = [{str(key): value for key, value in item.items()} for item in items]
+    elif all(isinstance(item, list) and len(item) in (2, 3) for item in items):
+        rows = [{str(position): value for position, value in enumerate(item)} for item in items]
+    else:
+        return {}
+    columns = {key: [row.get(key) for row in rows] for key in dict.fromkeys(key for row in rows for key in row)}
+    if not 2 <= len(columns) <= 3 or any(
+        isinstance(cell, Mapping | list) for cells in columns.values() for cell in cells
+    ):
+        return {}
+    unit = next((key for key, cells in columns.items() if _is_unit_column(cells)), None)
+    others = [key for key in columns if key != unit]
+    name = next((key for key in others if _is_name_column(columns[key])), None)
+    value = next((key for key in others if key != name), None)
+    if (
+        len(others) != 2
+        or name is None
+        or value is None
+        or not any(units.split_number(cell) for cell in columns[value])
+    ):
+        return {}
+    result: dict[str, Any] = {}
+    for row in rows:
+        cell, of = row.get(value), row.get(unit) if unit else None
+        is_amount = bool(of) and units.split_number(cell) is not None
+        result[str(row[name])[:100]] = f"{cell} {of}" if is_amount else cell
+    return result
+
+
+def _is_unit_column(cells: list[Any]) -> bool:
+    """Return whether all texts of a column are units or empty, and at least one is a unit."""
+    texts = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
+    if not all(text is None or isinstance(text, str) for text in texts):
+        return False
+    dimensions = [units.find_dimension(text) for text in texts if text and not _EMPTY_UNIT.fullmatch(text)]
+    return any(dimensions) and sum(map(bool, dimensions)) * 2 >= len(dimensions)
+
+
+def _is_name_column(cells: list[Any]) -> bool:
+    """Return whether a column has different texts that start with a letter and are no amounts."""
+    return (
+        all(isinstance(cell, str) and cell and units.split_number(cell) is None for cell in cells)
+        and all(re.search(r"[^\W\d_]", cell) for cell in cells)
+        and len(set(cells)) == len(cells)
+    )
 
 
 def _is_name(value: Any) -> bool:

@@ -11,7 +11,6 @@ from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, Material
 from simulation.offline.injectors import edits, sizes
 
 _DRYING = ("Evaporate", "Lyophilize", "DryingOven", "Desiccate")
-_CONSUMING_ALL = ("CellCounter",)
 # No solution can contain more than this. Numbers are in base units: µg/mL, µM, 1/mL, %.
 _MOST_CELLS = (10**11, "a millilitre packed full of the smallest")
 _MOST = {
@@ -124,8 +123,8 @@ def cells_in_no_time(case: edits.Case, rng: random.Random) -> edits.Errors:
 @edits.plants(edits.OBVIOUS, "a consumed material is gone", edits.SCARCE)
 def consumed_comes_back(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material that the step used up is available again."""
-    # Most measurements could leave some of their sample, so it is no error there that a sample is available again.
-    if case.action_type is None or (case.action_type.kind == "measurement" and case.action.name not in _CONSUMING_ALL):
+    # A measurement could leave some of its sample, so it is no error there that a sample is available again.
+    if case.action_type is None or case.action_type.kind == "measurement":
         return
     for material in case.all_materials:
         if material.draft.available_for_use != NOT_AVAILABLE or not material.before:
@@ -138,14 +137,6 @@ def consumed_comes_back(case: edits.Case, rng: random.Random) -> edits.Errors:
         changes = [material.change_field("available_for_use", AVAILABLE)]
         changes += [material.change(name, before[name]) for name in changed]
         yield explanation, *changes
-
-
-@edits.plants(edits.OBVIOUS, "what is left of a material can be used")
-def gone_without_use(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material of which much is left cannot be used any more."""
-    for bulk in edits.sample_places(rng, [one for one in case.bulks if one.material.before is None]):
-        explanation = f"{bulk.material.name} of {bulk.text} was just filled and cannot be used any more"
-        yield explanation, bulk.material.change_field("available_for_use", NOT_AVAILABLE)
 
 
 @edits.plants(edits.SUBTLE, "what is taken out is missing afterwards")

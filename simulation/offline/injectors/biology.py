@@ -20,6 +20,8 @@ _RAT_NEURONS = (
     "primary hippocampal neurons, embryonic day 18, Sprague-Dawley rat",
     "primary cortical neurons, embryonic day 18, rat",
 )
+# Words of a vessel's name that state the line, so that the name contradicts another one.
+_LINE_WORDS = re.compile(r"HEK|293T|HeLa|hippocamp|cortical|cortex|neuron", re.IGNORECASE)
 _LIVING = ("adherent culture", "suspension")
 _GENOTYPES = ("WT/WT", "WT/nacre", "nacre/nacre")
 _TARGETS = ("GFP", "mCherry", "beta-actin")
@@ -71,18 +73,21 @@ def _change_medium(case: edits.Case, rng: random.Random, fits: edits.Predicate) 
 @edits.plants(edits.OBVIOUS, "no step turns the cells of one species into those of another", science=True)
 def species_change(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a human cell line has become rat neurons, or the other way round."""
+    present = _list_present_lines(case)
     for material, right in _list_cell_types(case, rng):
         for wrong in _RAT_NEURONS if right in _HUMAN_LINES else _HUMAN_LINES if right in _RAT_NEURONS else ():
-            yield f"{material.name} holds {wrong}; it was seeded with {right}", material.change("cell type", wrong)
+            if wrong in present:
+                yield f"{material.name} holds {wrong}; it was seeded with {right}", material.change("cell type", wrong)
 
 
 @edits.plants(edits.SUBTLE, "a culture keeps its cell line", science=True)
 def mixed_up_line(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a culture is of another line or tissue of the same species."""
+    present = _list_present_lines(case)
     for material, right in _list_cell_types(case, rng):
         for group in (_HUMAN_LINES, _RAT_NEURONS):
             for wrong in group if right in group else ():
-                if wrong != right:
+                if wrong != right and wrong in present:
                     yield (
                         f"{material.name} holds {wrong}; it was seeded with {right}",
                         material.change("cell type", wrong),
@@ -90,9 +95,16 @@ def mixed_up_line(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 
 def _list_cell_types(case: edits.Case, rng: random.Random) -> Iterator[tuple[edits.Produced, str]]:
-    cultures = [one for one in case.materials if "cell type" in one.draft.properties]
+    cultures = [
+        one for one in case.materials if "cell type" in one.draft.properties and not _LINE_WORDS.search(one.name)
+    ]
     for material in edits.sample_places(rng, cultures):
         yield material, str(material.draft.properties["cell type"])
+
+
+def _list_present_lines(case: edits.Case) -> set[str]:
+    """Return the cell types on the bench: only those can be taken for each other."""
+    return {str(one.properties["cell type"]) for one in case.situation.inventory if "cell type" in one.properties}
 
 
 @edits.plants(edits.OBVIOUS, "cells do not die of being handled correctly", science=True)

@@ -30,6 +30,9 @@ SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events
 _CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")
 # In these actions a substance may be consumed, so another amount of it is not an error.
 REACTING = ("Thermocycler", "qPCR", "CellCultureIncubate", "Incubate", "Wait", "Storage")
+# Cells per millilitre from which a liquid is visibly cloudy, and words for particles that make it so.
+_CLOUDY_DENSITY = 10**7
+_PARTICLES = re.compile(r"\b(particles?|beads?|precipitate|cloudy|turbid|milky)\b")
 _T = TypeVar("_T")
 
 
@@ -304,6 +307,17 @@ def parse_readings(value: str, dimension: str) -> list[Decimal]:
     unit = parts[-1].partition(" ")[2]
     amounts = [parse_amount(part if " " in part else f"{part} {unit}".strip(), dimension) for part in parts]
     return [quantity.value for quantity in amounts if quantity] if all(amounts) else []
+
+
+def is_visibly_cloudy(material: Produced) -> bool:
+    """Return whether the material is known to hold enough cells or particles to be seen with the naked eye."""
+    texts = " ".join(f"{name} {value}" for name, value in material.draft.properties.items() if name != "medium")
+    densities = [
+        one.value
+        for name, one in parse_concentrations(material.draft.properties).items()
+        if one.dimension == "number_density" and name.endswith("cells concentration")
+    ]
+    return sum(densities) >= _CLOUDY_DENSITY or _PARTICLES.search(texts) is not None
 
 
 def is_mentioned(text: str, value: str) -> bool:

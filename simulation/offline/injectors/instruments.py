@@ -18,8 +18,8 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9.]+( \D+)?")
 _EXCESS_FACTORS = tuple(Decimal(factor) for factor in (3, 5, 8, 10, 14, 19, 23, 31, 44, 63))
 
 
-# Nearly every reading can be made negative, and a minus sign is found without any science.
-_NEGATIVE_PART = 0.3
+# Distances of readings that a factor does not fit: pH units, volts, millivolts, degrees.
+_DISTANCES = ((r"\bpH\b", (0.3, 0.9)), (r" V$", (0.03, 0.09)), (r" mV$", (30, 90)), (r"°C$", (3.0, 9.0)))
 
 
 class Limit(NamedTuple):
@@ -43,29 +43,10 @@ _LIMITS = (
     Limit("potential", "V", Decimal("1.1"), "the potential was never swept so far"),
     Limit("retention time", "min", Decimal(10**6), "the run was over by then"),
     Limit("", "ng/µL", Decimal(2 * 10**6), "a gram of DNA does not dissolve in a millilitre"),
+    Limit("HEK|HeLa|rat", "cells/mL", Decimal(2 * 10**9), "an animal cell fills half a picolitre or more"),
     Limit("", "cells/mL", Decimal(10**11), "there is no room for so many in a millilitre"),
     Limit("balance", "g", Decimal(320), "the balance carries no more"),
 )
-
-
-@edits.plants(edits.OBVIOUS, "amounts, times and ratios read are not negative", edits.COMMON)
-def negative_reading(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which the reading of a quantity that cannot be negative is far below zero."""
-    candidates = [
-        reading
-        for reading in case.readings
-        if reading.measurement_type == "quantitative"
-        and re.match("[0-9]", reading.value)
-        and "(" not in reading.value
-        # Potentials, changes of fluorescence and absorbances after blank subtraction can be negative.
-        and not reading.value.endswith((" V", "ΔF/F", "AU"))
-    ]
-    for reading in edits.sample_places(rng, candidates):
-        if rng.random() > _NEGATIVE_PART:
-            continue
-        wrong = edits.NUMBER.sub(lambda match: f"-{match[0]}", reading.value)
-        explanation = f"the reading is {wrong}, not {reading.value}; there is no less than nothing of it"
-        yield explanation, reading.change(wrong)
 
 
 @edits.plants(edits.OBVIOUS, "readings and materials agree")
@@ -101,7 +82,10 @@ def beyond_the_instrument(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading exceeds what exists, or what the instrument or the run can measure."""
     candidates = [(reading, limit) for reading in case.readings for limit in _LIMITS if _matches_limit(reading, limit)]
     for reading, limit in edits.sample_places(rng, candidates):
-        for factor in _EXCESS_FACTORS:
+        smallest = min(abs(Decimal(number)) for number in edits.NUMBER.findall(reading.value))
+        # No count of cells is near what there is room for, so a factor leads beyond it from any count.
+        base = limit.maximum / smallest if limit.unit == "cells/mL" and smallest else 1
+        for factor in (base * factor for factor in _EXCESS_FACTORS):
             wrong = sizes.scale_reading(reading.value, factor)
             if min(abs(Decimal(number)) for number in edits.NUMBER.findall(wrong)) > _find_limit(case, limit):
                 yield f"the reading is {wrong}, not {reading.value}; {limit.reason}", reading.change(wrong)
@@ -185,10 +169,22 @@ def replicate_off(case: edits.Case, rng: random.Random) -> edits.Errors:
         parts = reading.value.split(", ")
         for position, part in enumerate(parts):
             for factor in sizes.draw_factors(case.sizes, rng):
-                wrong = sizes.scale_reading(part, factor)
+                wrong = _move_reading(reading.description, part, factor, rng)
+                if wrong.endswith(" %") and Decimal(wrong[:-2]) > 100:
+                    continue  # more than the whole would be obvious
                 value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
                 right = f"where it was {part}; the others of this sample agree"
                 yield f"reading {position + 1} is {wrong} {right}", reading.change(value)
+
+
+def _move_reading(description: str, value: str, factor: Decimal, rng: random.Random) -> str:
+    """Return a reading times the factor, or, on a scale whose zero does not mean none, at a distance from it."""
+    quantity = description.rpartition(": ")[2]
+    for pattern, distances in _DISTANCES:
+        if re.search(pattern, f"{quantity} = {value}"):
+            distance = Decimal(str(round(rng.uniform(*distances), 3)))
+            return sizes.shift_reading(value, distance if factor > 1 else -distance)
+    return sizes.scale_reading(value, factor)
 
 
 def _are_replicates(value: str) -> bool:
@@ -207,7 +203,7 @@ def odd_one_out(case: edits.Case, rng: random.Random) -> edits.Errors:
     for fellows in edits.sample_places(rng, _group_replicate_vessels(case)):
         for reading in fellows:
             for factor in sizes.draw_factors(case.sizes, rng):
-                wrong = sizes.scale_reading(reading.value, factor)
+                wrong = _move_reading(reading.description, reading.value, factor, rng)
                 right = f"where {reading.value} agrees with its replicate vessels"
                 yield f"{reading.description}: {wrong}, {right}", reading.change(wrong)
 
@@ -240,10 +236,20 @@ def swapped_readings(case: edits.Case, rng: random.Random) -> edits.Errors:
         if known[first.position].get(name) != known[second.position].get(name)
         and _find_measurement(first) == _find_measurement(second)
         and _differs_by_property(name, first, second)
+        and _is_only_reading(case, first)
+        and _is_only_reading(case, second)
     ]
     for first, second, name in edits.sample_places(rng, pairs):
         explanation = f"{first.value} and {second.value} were read the other way round; the samples differ in {name}"
         yield explanation, first.change(second.value), second.change(first.value)
+
+
+def _is_only_reading(case: edits.Case, reading: edits.Reading) -> bool:
+    """Return whether nothing else was read of the sample; otherwise its other readings would contradict the exchange."""
+    return reading.subject is None or not any(
+        other.subject == reading.subject and other is not reading and other.measurement_type != NOTE
+        for other in case.readings
+    )
 
 
 def _find_known_properties(case: edits.Case, reading: edits.Reading) -> dict[str, str]:
@@ -269,7 +275,8 @@ def _differs_by_property(name: str, first: edits.Reading, second: edits.Reading)
         return False
     figures = [re.match(r"[0-9]+(?:\.[0-9]+)?", reading.value) for reading in (first, second)]
     numbers = sorted(Decimal(figure[0]) for figure in figures if figure)
-    return len(numbers) == 1 or (len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5"))
+    # Where nothing was detected in one, exchanging them is found at once.
+    return len(numbers) == 2 and numbers[1] > numbers[0] * Decimal("1.5")
 
 
 @edits.plants(edits.SUBTLE, "a share is the part over the whole", edits.SCARCE)

@@ -12,13 +12,20 @@ _DRAWN = re.compile(r"Delivered from |Taken off |Volume of ")
 _TIMES = re.compile(r"(?P<times>[0-9]+) ×")
 _TEMPERATURE = re.compile(r"-?[0-9.]+(?= °C)")
 _LIQUIDS = ("liquid", "suspension")
-_NOT_DRAWABLE = ("consumable", "empty container", "plate")
+_NOT_DRAWABLE = ("powder", "gel")
+_ELECTRODE = re.compile(r"\belectrode\b", re.IGNORECASE)
+_VESSEL_OR_KIT = re.compile(r"\b(kit|box|rack|set|plates?|tubes?|flasks?|bottles?|tips?)\b", re.IGNORECASE)
 _MOST_NAMES = 3
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _LEAST_OFF, _MOST_OFF = 3.0, 9.0  # °C by which a display is off subtly; no incubator or room drifts so far
 _LETHAL_DISPLAY = (62.0, 94.0)  # °C
-_COLOURS = ("amber, clear", "deep violet, clear", "pale yellow, clear")
-_TURBIDITY = {"clear": "cloudy", "cloudy": "clear"}
+_VIOLET, _VIOLET_SOURCES = "deep violet, clear", ("violet", "purple", "permanganate")
+# What is coloured or can take a colour: a medium contains an indicator, an extract what it was made of.
+_COLOURED = re.compile(
+    r"dye|stain|indicator|medi(um|a)\b|DMEM|Neurobasal|broth|\bLB\b|supernatant|extract"
+    r"|lysate|drink|coffee|\btea\b|juice|cola|DMSO|dimethyl sulfoxide",
+    re.IGNORECASE,
+)
 
 
 def _list_notes(case: edits.Case, start: str) -> list[edits.Reading]:
@@ -89,8 +96,14 @@ def wrong_source_noted(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 @edits.plants(edits.OBVIOUS, "only a liquid is drawn into a pipette")
 def source_that_cannot_be_drawn(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a note says that a volume was drawn from a box of vessels or an empty plate."""
-    solid = [one.name for one in case.situation.inventory if one.properties.get("phase") in _NOT_DRAWABLE]
+    """Yield errors in which a note says that a volume was drawn from a powder, a gel or an electrode."""
+    solid = [
+        one.name
+        for one in case.situation.inventory
+        if one.properties.get("phase") in _NOT_DRAWABLE or _ELECTRODE.search(one.name)
+        # A vessel or a kit may hold a liquid, and an electrode may be named after its solution.
+        if not _VESSEL_OR_KIT.search(one.name) and one.properties.get("phase") not in _LIQUIDS
+    ]
     yield from _change_source(case, rng, solid)
 
 
@@ -98,10 +111,10 @@ def _change_source(case: edits.Case, rng: random.Random, names: Sequence[str]) -
     sources = {f"Delivered from {material.name}" for material in case.inputs}
     for note in edits.sample_places(rng, _list_notes(case, "Delivered from ")):
         right = note.description.removeprefix("Delivered from ")
-        alike = _choose_like_names(names, right)
+        # Another replicate of the same is left out: nobody would call that a wrong source.
+        others = [name for name in names if edits.NUMBER.sub("#", name) != edits.NUMBER.sub("#", right)]
+        alike = _choose_like_names(others, right)
         for name in alike if note.description in sources and not note.value.endswith(" g") else ():
-            if edits.NUMBER.sub("#", name) == edits.NUMBER.sub("#", right):
-                continue  # another replicate of the same: nobody would call that a wrong source
             explanation = f"the note says that {name} was delivered; the step delivered {right}"
             yield explanation, note.change(f"Delivered from {name}", "description")
 
@@ -147,22 +160,33 @@ def _change_display(note: edits.Reading, right: Decimal, wrong: Decimal) -> edit
 
 @edits.plants(edits.SUBTLE, "particles and cells make a liquid cloudy, and nothing else does", science=True)
 def wrong_turbidity(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a solution is noted as cloudy, or a suspension as clear."""
+    """Yield errors in which a liquid with visibly many cells or particles is noted as clear.
+
+    The reverse is no error: what makes a solution cloudy may not be stated.
+    """
     for note in edits.sample_places(rng, _list_notes(case, "Appearance of ")):
-        # "brown, clear": the colour stays, the turbidity is wrong.
+        # "brown, cloudy": the colour stays, the turbidity is wrong.
         colour, comma, turbidity = note.value.rpartition(", ")
-        if wrong := _TURBIDITY.get(turbidity):
-            yield (
-                f"the liquid looks {wrong}; what is in it makes it {turbidity}",
-                note.change(f"{colour}{comma}{wrong}"),
-            )
+        if (
+            turbidity == "cloudy"
+            and note.subject is not None
+            and edits.is_visibly_cloudy(case.all_materials[note.subject])
+        ):
+            yield "the liquid looks clear; what is in it makes it cloudy", note.change(f"{colour}{comma}clear")
 
 
 @edits.plants(edits.OBVIOUS, "a colour comes from something coloured", science=True)
 def colour_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a clear solution is coloured although nothing coloured went into it."""
-    known = " ".join(str(material.properties.get("appearance", "")) for material in case.inputs)
+    """Yield errors in which a clear solution is violet although nothing violet is on the bench.
+
+    The whole bench is searched, because the colour of an earlier source would be carried over.
+    """
+    bench = [*case.situation.inventory, *case.inputs]
+    if any(word in f"{one.name} {dict(one.properties)}".lower() for one in bench for word in _VIOLET_SOURCES):
+        return
     for note in edits.sample_places(rng, _list_notes(case, "Appearance of ")):
-        for wrong in _COLOURS if note.value == "clear" else ():
-            if wrong not in known and wrong.split(",")[0] not in known:
-                yield f"the liquid is {wrong}, and nothing in it has a colour", note.change(wrong)
+        known = [note.description, *(one.name for one in case.inputs)]
+        if note.subject is not None:
+            known.append(str(dict(case.all_materials[note.subject].draft.properties)))
+        if note.value == "clear" and not any(map(_COLOURED.search, known)):
+            yield f"the liquid is {_VIOLET}, and nothing in it has a colour", note.change(_VIOLET)

@@ -20,8 +20,10 @@ _VOLUME_OF_NEW = ("volume", "amount", "elution_volume")
 _TYPES = ("select", "multiselect", "range", "range_with_units")
 # Degrees to add, because a factor has no meaning on a scale whose zero is arbitrary.
 _TEMPERATURE_STEPS = (-15, -12, -8, -7, -5, 4, 5, 8, 12)
-_FAR_FACTORS = tuple(Decimal(10) ** power * step for power in (-2, -1, 1, 2) for step in (1, 3, 7))
-_CLEAR_FACTOR = 2  # a setting is clearly out of range if it exceeds a bound by this factor
+# A setting that is out of range exceeds a bound by a factor in this range: far enough to be no rounding, and near
+# enough to be a slip.
+_EXCESS = (Decimal("1.3"), Decimal(3))
+_EXCESS_FACTORS = tuple(map(Decimal, ("1.4", "1.7", "2", "2.4", "2.8")))
 _LIGHT = ("wavelength", "laser", "channels", "detection_filter")
 _TOPICS = {"centrifugal_force": "force", "rotation": "force", "duration": "time", "temperature": "temperature"}
 
@@ -59,14 +61,16 @@ class SettingValue(NamedTuple):
         """Return settings that are clearly out of the instrument's range."""
         if self.parameter.type not in ("range", "range_with_units"):
             return []
-        correct, (low, high) = self.parameter.parse_value(self.text), self._get_bounds()
-        texts = self._format_values([correct * factor for factor in _FAR_FACTORS])
-        values = [(text, self._parse_value(text)) for text in texts]
-        above = [text for text, value in values if value > high * _CLEAR_FACTOR]
+        (low, high), (least, most) = self._get_bounds(), _EXCESS
+        texts = self._format_values([high * factor for factor in _EXCESS_FACTORS])
+        above = [text for text in texts if high * least <= self._parse_value(text) <= high * most]
         if self.parameter.dimension == "temperature":
             # Only above the range: temperatures may be negative, so a factor does not lead below it.
             return above
-        return [text for text, value in values if text in above or 0 < value * _CLEAR_FACTOR < low]
+        texts = self._format_values([low / factor for factor in _EXCESS_FACTORS])
+        return above + [
+            text for text in texts if low <= self._parse_value(text) * most and self._parse_value(text) * least <= low
+        ]
 
     def _get_bounds(self) -> tuple[Decimal, Decimal]:
         return self._parse_value(self.parameter.minimum), self._parse_value(self.parameter.maximum)

@@ -1,6 +1,7 @@
 """Errors in states: what cannot occur together (obvious), and what a step changes or leaves unchanged (subtle)."""
 
 import random
+import re
 from decimal import Decimal
 
 from simulation.lab import quantities
@@ -22,6 +23,18 @@ _CLOUDY = {"liquid": "suspension", "suspension": "liquid", "adherent culture": "
 _COOKING = (91, 93, 94, 96, 98)  # °C at which no cell of this laboratory survives
 _AMOUNT_PROPERTIES = ("volume", "mass", "phase")
 _CONTAINER_PROPERTIES = ("container", "container_capacity")
+_CLEAR_OR_CLOUDY = {"liquid", "suspension"}
+_DRY = ("powder", "solid")
+# What is harmed by another place. A mix or a bottle of reagent stands on the bench or in the refrigerator alike.
+_HARMED = re.compile(
+    r"\b(virus|lentivirus|lentiviral|viral|phage|RNA|mRNA|cells?|neurons|cultures?|coli)\b", re.IGNORECASE
+)
+# Numbers that say how many, or that bound another number, are no amounts that could be somewhat larger or smaller.
+_BOUND = re.compile(
+    r"(below|above|under|over|at least|at most|up to|less than|more than|from|to|[<>≤≥~±–-])\s*$", re.IGNORECASE
+)
+_COUNTED = re.compile(r"\s*(×|x\b|-?fold\b|times\b|fish\b|larvae?\b|embryos?\b|mice\b|rats?\b|pups?\b|animals?\b)")
+_DEGREES_OFF = (3.0, 9.0)  # °C, because a factor has no meaning on a scale whose zero is arbitrary
 _DETACHING_AGENTS = ("trypsin", "EDTA", "accutase", "dispase")
 
 
@@ -107,6 +120,12 @@ def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
         agents = [word for name in material.draft.properties for word in _DETACHING_AGENTS if word in name]
         if right == "adherent culture" and agents:
             continue
+        # Only what can be seen shows that a liquid and a suspension were taken for each other.
+        if {right, wrong} == _CLEAR_OR_CLOUDY and not edits.is_visibly_cloudy(material):
+            continue
+        # A powder that is dry after a liquid was added is seen at once.
+        if wrong in _DRY:
+            continue
         if wrong in phases and "frozen" not in (wrong, right) and wrong != "empty container":
             explanation = f"{material.name} is {wrong}; {case.action.name} leaves it {right}"
             yield explanation, material.change("phase", wrong)
@@ -116,18 +135,28 @@ def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
 def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material is where it was before the step moved it, or where others of the step are.
 
-    A place that is nowhere else in the step would reveal the error.
+    A place that is nowhere else in the step would reveal the error. The place must matter: the action sets it, or
+    another one harms the material.
     """
+    is_set = "condition" in case.action.parameters
     others = {one.environmental_condition for one in case.inputs} | {one.condition for one in case.all_materials}
     for material in edits.sample_places(rng, case.materials):
         right, before = material.condition, material.before
+        if not is_set and not _is_harmed(material):
+            continue
         for wrong in sorted({*others, *((before.environmental_condition,) if before else ())}):
             if wrong != right and not wrong.startswith(("-", "dry")) and material.phase in _FLUID:
                 explanation = f"{material.name} is {describe_whereabouts(wrong)}; {case.action.name} leaves it {describe_whereabouts(right)}"
                 yield explanation, material.change_field("environmental_condition", wrong)
 
 
-@edits.plants(edits.OBVIOUS, "a vessel holds what is in it")
+def _is_harmed(material: edits.Produced) -> bool:
+    """Return whether a material holds cells, viruses or RNA, which do not stand every place."""
+    names = (material.name, *material.draft.properties)
+    return material.phase == "adherent culture" or any(_HARMED.search(name) for name in names)
+
+
+@edits.plants(edits.OBVIOUS, "a vessel holds what is in it", edits.COMMON)
 def vessel_too_small(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material is in a vessel of the bench that is far too small for it."""
     for material, content in _list_contents(case, rng):
@@ -185,16 +214,25 @@ def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
         and before.properties.get(name) == value
         if not (name.endswith(" concentration") and case.action.name in edits.REACTING)
         for match in edits.NUMBER.finditer(str(value))
+        if not _BOUND.search(str(value)[: match.start()]) and not _COUNTED.match(str(value)[match.end() :])
     ]
     for material, name, value, match in edits.sample_places(rng, candidates):
         for factor in sizes.draw_factors(case.sizes, rng):
-            number = Decimal(match[0]) * factor
-            digits = max(2, sizes.count_significant_digits(Decimal(match[0])))
+            number = _change_label(Decimal(match[0]), value[match.end() :], factor, rng)
             # Labels have no padded digits, unlike the displays of instruments.
-            text = format(sizes.round_to_digits(number, digits).normalize(), "f")
+            text = format(number.normalize(), "f")
             wrong = value[: match.start()] + text + value[match.end() :]
             # A percentage must not rise above 100: that would be an obvious error.
             if value[match.end() :].startswith(" %") and number > 100:
                 continue
             right = f"it was {value} and {case.action.name} leaves it so"
             yield f"{name} of {material.name} is {wrong}; {right}", material.change(name, wrong)
+
+
+def _change_label(right: Decimal, rest: str, factor: Decimal, rng: random.Random) -> Decimal:
+    """Return the number of a label times the factor, or some degrees off; a whole number stays one."""
+    if rest.startswith(" °C"):
+        distance = Decimal(str(round(rng.uniform(*_DEGREES_OFF), 1)))
+        return (right + distance if factor > 1 else right - distance).quantize(right)
+    wrong = sizes.round_to_digits(right * factor, max(2, sizes.count_significant_digits(right)))
+    return wrong.to_integral_value() if right == right.to_integral_value() else wrong

@@ -134,7 +134,7 @@ PLANTED = {
     "wrong_setting": "L16", "wrong_temperature": "L16", "wrong_time": "L16", "wrong_objective": "L16",
     "wrong_wavelength": "L16", "impossible_setting": "L16", "another_vessel": "L19", "stale_property": "L19",
     "swapped_identities": "L19", "reading_off": "L20", "replicate_off": "L20", "swapped_readings": "L20",
-    "odd_one_out": "L20", "contradicting_observation": "L20", "negative_reading": "L23", "impossible_temperature": "L23",
+    "odd_one_out": "L20", "contradicting_observation": "L20", "impossible_temperature": "L23",
     "more_than_all": "L23", "beyond_solubility": "L23", "share_and_count": "L20",
 }  # fmt: skip
 # Neither arithmetic nor a stated rule decides these: they need an expert's eye for appearances and vessels.

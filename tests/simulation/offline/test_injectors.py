@@ -182,23 +182,26 @@ def test_planted_wet_after_drying_has_the_words_of_a_sample_that_was_dried_too_s
     }
 
 
-def test_planted_negative_reading_changes_every_replicate():
-    assert collect_values(plant_errors(OBVIOUS, "negative_reading", build_measurement())) == {"-1.002 mL, -998 µL"}
-    # An electrode can read a negative potential.
-    assert not is_applicable(OBVIOUS, "negative_reading", read("0.12 V"))
-
-
 def test_planted_share_above_all_reports_more_positive_events_than_events():
     for value in collect_values(plant_errors(OBVIOUS, "more_than_all", read("45.2 % (4520 of 10000 events)"))):
         positive, events = map(int, re.search(r"\((\d+) of (\d+)", value).groups())
         assert positive > events
 
 
-def test_planted_impossible_setting_is_more_than_twice_the_maximum_of_the_instrument():
+def test_planted_impossible_setting_is_just_beyond_the_maximum_of_the_instrument():
     seen = (Observation("Incubate of Stock, temperature 37 °C: run completed", "instrumental"),)
     for plant in plant_errors(OBVIOUS, "impossible_setting", case("Incubate", (), seen, {"temperature": "37 °C"})):
         degrees = re.search(r"temperature ([\d.]+) °C", plant.outcome.new_observations[0].description)[1]
-        assert Decimal(degrees) > 190  # twice the 95 °C that the action goes to
+        # The action goes to 95 °C: 1.3 times that is 123.5 °C and three times 285 °C.
+        assert Decimal("123.5") <= Decimal(degrees) <= 285
+
+
+def test_measured_sample_is_never_planted_as_still_available_even_after_counting_cells():
+    gone = NewMaterial("Stock", {"phase": "liquid", "volume": "0 µL"}, NOT_AVAILABLE, replaces=SAMPLE)
+    action, situation, outcome = case("CellCounter", (gone,))
+    counter = ActionType("CellCounter", "measurement", "d", "i", "o", ())
+    situation = replace(situation, catalogue=Catalogue({"CellCounter": counter}))
+    assert not is_applicable(OBVIOUS, "consumed_comes_back", (action, situation, outcome))
 
 
 # Subtle errors
@@ -331,11 +334,49 @@ def test_planted_detachment_of_cells_does_not_apply_to_cells_in_trypsin():
     assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, replace(outcome, new_materials=(loose,))))
 
 
+def test_planted_suspension_is_noted_as_a_liquid_only_if_its_cells_can_be_seen():
+    for density, fits in (("9000000 cells/mL", False), ("20000000 cells/mL", True)):
+        cells = liquid(**{"E. coli cells_concentration": density})
+        cells = replace(cells, properties={**cells.properties, "phase": "suspension"})
+        action, situation, outcome = case("Mix", (cells,))
+        situation.inventory[SAMPLE].properties["phase"] = "suspension"
+        assert is_applicable(SUBTLE, "wrong_phase", (action, situation, outcome)) is fits
+
+
+def test_planted_powder_left_dry_after_adding_liquid_is_not_subtle():
+    action, situation, outcome = case("Dilute", (liquid(),))
+    situation.inventory[SAMPLE].properties["phase"] = "powder"
+    assert not is_applicable(SUBTLE, "wrong_phase", (action, situation, outcome))
+
+
 def test_planted_wrong_place_is_one_where_others_of_the_step_are():
-    action, situation, outcome = case("Dilute", (liquid(condition="4C"),))
+    action, situation, outcome = case("Dilute", (liquid(condition="4C"),), parameters={"condition": "4C"})
     plants = plant_errors(SUBTLE, "wrong_place", (action, situation, outcome))
     places = {plant.outcome.new_materials[0].environmental_condition for plant in plants}
     assert places == {"room_temp"}
+
+
+def test_planted_wrong_place_needs_an_action_that_sets_it_or_a_material_that_it_harms():
+    assert not is_applicable(SUBTLE, "wrong_place", case("Dilute", (liquid(condition="4C"),)))
+    assert is_applicable(SUBTLE, "wrong_place", case("Dilute", (liquid("Total RNA", condition="4C"),)))
+
+
+@pytest.mark.parametrize("text", ["below 12 mg/kg", "at least 30 g", "12 larvae", "10 ×"])
+def test_planted_change_of_a_label_leaves_bounds_counts_and_multiples(text):
+    action, situation, outcome = case("Mix", (liquid(label=text),))
+    situation.inventory[SAMPLE].properties["label"] = text
+    assert not is_applicable(SUBTLE, "unasked_change", (action, situation, outcome))
+
+
+@pytest.mark.parametrize(("text", "least", "most"), [("20 °C", 3, 9), ("15 g", 1, 6)])
+def test_planted_change_of_a_label_keeps_whole_numbers_and_moves_temperatures_by_degrees(text, least, most):
+    action, situation, outcome = case("Mix", (liquid(label=text),))
+    situation.inventory[SAMPLE].properties["label"] = text
+    found = collect_properties(plant_errors(SUBTLE, "unasked_change", (action, situation, outcome)), 0, "label")
+    # Degrees are moved by 3 to 9; 10 % to 40 % of 15 g are 1.5 to 6 g, rounded to 1 to 6.
+    numbers = [int(value.split()[0]) for value in found]
+    right = int(text.split()[0])
+    assert numbers and all(least <= abs(number - right) <= most for number in numbers)
 
 
 def test_planted_wrong_vessel_is_another_of_the_bench_that_could_hold_the_material():
@@ -383,20 +424,39 @@ def test_planted_swap_of_readings_applies_only_to_samples_known_to_differ():
         assert [one.value for one in plant.outcome.new_observations] in (["99", "10", "11"], ["10", "11", "99"])
 
 
-def test_planted_swap_of_readings_exchanges_blank_and_standard_or_ladder_and_lane():
-    drafts = [liquid("Blank", replaces=""), liquid("Standard", replaces="", caffeine_concentration="5 µg/mL")]
-    seen = [
-        Observation(f"HPLC of {name}: caffeine peak area", "quantitative", value)
-        for name, value in (("Blank", "not detected"), ("Standard", "730"))
-    ]
-    plant = plant_errors(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen))[0]
-    assert [one.value for one in plant.outcome.new_observations] == ["730", "not detected"]
+def test_planted_swap_of_readings_needs_two_numbers_and_one_reading_of_each_sample():
+    drafts = [liquid(f"Standard {i}", replaces="", caffeine_concentration=f"{c} µg/mL") for i, c in ((1, 5), (2, 50))]
+    first, second = (f"HPLC of Standard {i}: caffeine peak area" for i in (1, 2))
+    for values, further, fits in (
+        (("16", "10"), (), True),
+        (("not detected", "10"), (), False),
+        (("16", "10"), ("HPLC of Standard 2: caffeine peak height",), False),
+    ):
+        pairs = [*zip((first, second), values, strict=True), *((description, "7") for description in further)]
+        seen = [Observation(description, "quantitative", value) for description, value in pairs]
+        assert is_applicable(SUBTLE, "swapped_readings", case("MeasureVolume", drafts, seen)) is fits
+
+
+def test_planted_swap_of_readings_exchanges_ladder_and_lane():
     lanes = [
         Observation("Gel lane of PCR 1", "visual", "no band"),
         Observation("Gel lane of DNA ladder", "visual", "ladder"),
     ]
     plant = plant_errors(SUBTLE, "swapped_readings", case("MeasureVolume", (), lanes))[0]
     assert [one.value for one in plant.outcome.new_observations] == ["ladder", "no band"]
+
+
+def test_planted_odd_replicate_of_a_percentage_does_not_exceed_the_whole():
+    for value in collect_values(plant_errors(SUBTLE, "replicate_off", read("95 %, 96 %"))):
+        assert all(Decimal(part.removesuffix(" %")) <= 100 for part in value.split(", "))
+
+
+def test_planted_odd_replicate_of_a_ph_or_temperature_is_at_a_distance():
+    for text, name, most in (("7.02, 6.98", "pH", "0.95"), ("20.1 °C, 20.0 °C", "temperature", "9.2")):
+        example = read(text, f"Reading of Stock: {name}")
+        for value in collect_values(plant_errors(SUBTLE, "replicate_off", example)):
+            first, second = (Decimal(part.removesuffix(" °C")) for part in value.split(", "))
+            assert Decimal("0.2") < abs(first - second) < Decimal(most)
 
 
 def test_planted_wrong_share_contradicts_the_count_beside_it():
@@ -484,3 +544,10 @@ def test_injector_leaves_the_correct_outcome_unchanged():
     for perturbation in BOTH:
         Injector(perturbation, 3).perturb_outcome(action, situation, outcome)
     assert (action.to_json(), situation.inventory.to_json(), outcome.to_json()) == before
+
+
+def test_planted_count_of_animal_cells_is_more_than_a_millilitre_has_room_for():
+    example = read("212000 cells/mL, 209000 cells/mL", "CellCounter of Stock: density of HEK293T cells")
+    for value in collect_values(plant_errors(OBVIOUS, "beyond_the_instrument", example)):
+        # Half a picolitre each: two thousand million fill a millilitre.
+        assert all(int(part.split()[0]) > 2 * 10**9 for part in value.split(", "))

@@ -1,12 +1,13 @@
 """Planted errors that need biology or chemistry: each is wrong in the way that its rule states."""
 
 import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
 from simulation.lab import quantities
-from simulation.lab.materials import NewMaterial
+from simulation.lab.materials import Inventory, NewMaterial
 from simulation.lab.outcomes import NOTE, Observation, Perturbation
 from simulation.offline.injectors.edits import INJECTORS
 from tests.simulation.offline.test_injectors import (
@@ -59,11 +60,24 @@ def test_planted_medium_is_lethal_or_another_medium_of_the_bench():
     assert not is_applicable(OBVIOUS, "lethal_medium", case("Incubate", (culture(medium="DMEM"),)))
 
 
-def test_planted_species_differs_and_planted_line_is_of_the_same_species():
+def test_planted_line_or_species_is_another_one_of_the_bench():
+    rat = "primary cortical neurons, embryonic day 18, rat"
     example = case("Incubate", (culture(**{"cell type": "HEK293T"}),))
-    species = collect_properties(plant_errors(OBVIOUS, "species_change", example), 0, "cell type")
-    assert len(species) == 2 and all("rat" in text for text in species)
+    [_, water] = example[1].inventory
+    # With no other line on the bench, none can be taken for this one.
+    assert not is_applicable(SUBTLE, "mixed_up_line", example) and not is_applicable(OBVIOUS, "species_change", example)
+    water.properties["cell type"] = "HeLa"
     assert collect_properties(plant_errors(SUBTLE, "mixed_up_line", example), 0, "cell type") == {"HeLa"}
+    water.properties["cell type"] = rat
+    assert collect_properties(plant_errors(OBVIOUS, "species_change", example), 0, "cell type") == {rat}
+
+
+def test_planted_line_does_not_contradict_the_name_of_its_vessel():
+    named = NewMaterial("HEK293T flask", {"phase": "adherent culture", "cell type": "HEK293T"})
+    example = case("Incubate", (named,))
+    [_, water] = example[1].inventory
+    water.properties["cell type"] = "HeLa"
+    assert not is_applicable(SUBTLE, "mixed_up_line", example)
 
 
 def test_planted_death_leaves_hardly_a_cell_and_planted_weakness_most():
@@ -288,7 +302,43 @@ def test_planted_display_is_off_by_some_degrees_or_lethal_for_cells():
         assert Decimal(value.split()[0]) >= 62
 
 
-def test_planted_appearance_is_cloudy_or_coloured_without_a_cause():
+def test_planted_appearance_is_clear_only_if_cells_can_be_seen():
+    for density, fits in (("1000000 cells/mL", False), ("20000000 cells/mL", True)):
+        cells = liquid(**{"E. coli cells_concentration": density})
+        example = note("Appearance of Stock", "brown, cloudy", (cells,))
+        assert is_applicable(SUBTLE, "wrong_turbidity", example) is fits
+    assert collect_values(plant_errors(SUBTLE, "wrong_turbidity", example)) == {"brown, clear"}
+    assert not is_applicable(SUBTLE, "wrong_turbidity", note("Appearance of Stock", "clear"))
+
+
+def test_planted_colour_is_violet_where_nothing_is_coloured():
     example = note("Appearance of Stock", "clear")
-    assert collect_values(plant_errors(SUBTLE, "wrong_turbidity", example)) == {"cloudy"}
-    assert "deep violet, clear" in collect_values(plant_errors(OBVIOUS, "colour_from_nothing", example))
+    assert collect_values(plant_errors(OBVIOUS, "colour_from_nothing", example)) == {"deep violet, clear"}
+    assert not is_applicable(OBVIOUS, "colour_from_nothing", with_bystanders(example, "Crystal violet"))
+    coffee = note("Appearance of Coffee extract", "clear", (liquid("Coffee extract"),))
+    assert not is_applicable(OBVIOUS, "colour_from_nothing", coffee)
+
+
+def test_planted_source_is_a_powder_or_an_electrode_and_never_a_vessel_or_kit():
+    action, situation, outcome = note("Delivered from Stock", "12 × 10.00 mL")
+    others = [
+        build_material(f"MAT-{letter * 8}", name, phase=phase)
+        for letter, name, phase in (
+            ("C", "Agarose", "powder"), ("D", "Electrode", "consumable"), ("E", "Tubes", "consumable"),
+            ("F", "Extraction kit", "powder"),
+        )
+    ]  # fmt: skip
+    situation = replace(situation, inventory=Inventory((*situation.inventory, *others)))
+    plants = plant_errors(OBVIOUS, "source_that_cannot_be_drawn", (action, situation, outcome))
+    names = {plant.outcome.new_observations[0].description for plant in plants}
+    assert names == {"Delivered from Agarose", "Delivered from Electrode"}
+
+
+def test_planted_source_is_another_liquid_even_if_many_replicates_have_like_names():
+    action, situation, outcome = with_bystanders(
+        note("Delivered from Extract 1", "2.00 µL"), *(f"Extract {n}" for n in range(2, 7)), "Acetone"
+    )
+    stock, *others = situation.inventory
+    situation = replace(situation, inventory=Inventory((replace(stock, name="Extract 1"), *others)))
+    plants = plant_errors(SUBTLE, "wrong_source_noted", (action, situation, outcome))
+    assert {plant.outcome.new_observations[0].description for plant in plants} == {"Delivered from Acetone"}

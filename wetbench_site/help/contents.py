@@ -38,7 +38,7 @@ GROUPS = (
     Group("Reading results", "For analysts", (
         Entry("statistics", "Formula, source and undefined cases of every number, and how often its interval is right"),
         Entry("paper", "The replication of the WetBench paper, number by number"),
-        Entry("twins", "Planted errors: their sizes, and what programs without knowledge of science find of them"),
+        Entry("twins", "Planted errors: their sizes, and how many of them programs without scientific knowledge find"),
         Entry("checker", "What the checker finds in a step, and what it cannot decide"),
         Entry("api", "Read studies, items, ratings and statistics from a program"),
     )),

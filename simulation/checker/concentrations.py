@@ -66,7 +66,7 @@ def _check_eluted(transition: Transition) -> Findings:
             loaded = drawn * amount.value
             if eluted and drawn > 0 and amount.dimension != "ratio":
                 change = f"multiplied by {quantities.format_number(total / loaded)}" if loaded else "created"
-                text = f"the amount of {component or 'the component'} that was loaded was {change} by the elution"
+                text = f"the loaded amount of {component or 'the component'} was {change} in the elution"
                 yield from compare("L04", after.name, loaded, total, "", text, above=loaded * _TOTAL_TOLERANCE)
 
 

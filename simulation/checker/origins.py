@@ -155,7 +155,7 @@ def _check_precipitates(transition: Transition) -> Findings:
             missing = "" if holds else cation
             if holds and not any(chemistry.has_source(anion, view.all_words) for view in sources):
                 missing = anion
-            text = f"{formula} fell out, but no input can bring {missing}"
+            text = f"{formula} precipitated, but no input can supply {missing}"
             yield from require("L01", not missing, transition.action, f"a source of {missing}", "none", text)
 
 

@@ -82,7 +82,7 @@ def check_capacities(transition: Transition) -> Findings:
         for leaf, amount in transition.parameters.list_amounts("volume"):
             if "injection" in leaf.word_set:
                 got = units.format_value(amount.value, "volume")
-                text = f"no injector takes {got}"
+                text = f"no injector can inject {got}"
                 yield from require("L05", amount.value <= _MAX_INJECTION, "injection", "at most 1 mL", got, text)
 
 
@@ -93,7 +93,7 @@ def _check_culture_flask(view: MaterialView) -> Findings:
         return
     most = Decimal(_CULTURE_VESSELS[match[1].upper().replace("-", "")])
     shown = [units.format_value(value, "volume") for value in (most, view.liquid_volume)]
-    text = f"{view.name} holds {shown[1]}, more than a flask {match[1]} does"
+    text = f"{view.name} holds {shown[1]}, more than a {match[1]} flask can hold"
     yield from require("L05", view.liquid_volume <= most, view.name, f"at most {shown[0]}", shown[1], text)
 
 
@@ -174,12 +174,12 @@ def _check_solid_fits(transition: Transition, view: MaterialView) -> Findings:
         [space] = bed
         densest = _DENSEST_SPHERES if view.all_words & _SPHERES else _DENSEST_GRAINS
         shown = f"at most {densest * 100:.0f} % solid", f"{volume / space * 100:.0f} %"
-        text = f"the solid of {view.name} has {units.format_value(volume, 'volume')} and cannot be in a bed of {units.format_value(space, 'volume')}"
+        text = f"the solid of {view.name} takes up {units.format_value(volume, 'volume')} and does not fit into a bed of {units.format_value(space, 'volume')}"
         yield from require("L23", volume <= space * densest, view.name, shown[0], shown[1], text)
     size = view.capacity.value if view.capacity else _find_size(view.container)
     if size:
         got, most = units.format_value(volume, "volume"), units.format_value(size, "volume")
-        text = f"{view.name} takes {got} and does not fit into {most}"
+        text = f"{view.name} takes up {got} and does not fit into {most}"
         yield from require("L05", volume <= size * _RIM, view.name, f"at most {most}", got, text)
 
 
@@ -218,7 +218,7 @@ def _check_sorbent(transition: Transition) -> Findings:
         if bound or contents:
             got = max([*bound, *contents])
             shown = units.format_value(most, "mass"), units.format_value(got, "mass")
-            text = f"{view.name} has {shown[1]} from {units.format_value(sorbent, 'mass')} of sorbent, which cannot bind so much"
+            text = f"{view.name} has {shown[1]}, more than {units.format_value(sorbent, 'mass')} of sorbent can bind"
             yield from require("L05", got <= most, view.name, f"at most {shown[0]}", shown[1], text)
 
 
@@ -260,7 +260,7 @@ def _check_binding(transition: Transition) -> Findings:
         if most and len(amounts) == 1 and view.liquid_volume and not view.all_words & {"tubes", "strip", "plate"}:
             got = amounts[0] * view.liquid_volume / 1000
             shown = units.format_value(Decimal(most), "mass"), units.format_value(got, "mass")
-            text = f"{view.name} has {shown[1]} of DNA, more than a column of the kind binds"
+            text = f"{view.name} has {shown[1]} of DNA, more than a column of this kind can bind"
             yield from require("L05", got <= most, view.name, f"at most {shown[0]}", shown[1], text)
 
 

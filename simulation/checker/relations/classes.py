@@ -87,7 +87,7 @@ def _check_signals(subject: str, found: list[Claim]) -> Findings:
         possible = [first[0].value / whole * 100, second[0].value / whole * 100]
         nearest = min(possible, key=lambda share: abs(share - stated.value))
         allowed, shown = Decimal(1) + stated.step, (f"{nearest:.1f} %", f"{stated.value} %")
-        text = f"{first[0].text} and {second[0].text} are shares of {possible[0]:.1f} % and {possible[1]:.1f} %, not {stated.value} %"
+        text = f"{first[0].text} and {second[0].text} correspond to shares of {possible[0]:.1f} % and {possible[1]:.1f} %, not {stated.value} %"
         yield from compare("L20", subject, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
 
 

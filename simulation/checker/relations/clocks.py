@@ -193,7 +193,7 @@ def _check_moments(subject: str, text: str, times: Times) -> Findings:
     if elapsed > 0 and _BEGUN.search(text) and _ENDED.search(text):
         allowed = times.shortest * (1 - _SHORTEST) + 2 * _MINUTE
         shown = units.format_value(times.shortest, "duration"), units.format_value(elapsed, "duration")
-        message = f"{subject} is over after {shown[1]}, but the settings take {shown[0]}"
+        message = f"{subject} ended after {shown[1]}, but the settings take {shown[0]}"
         yield from compare(
             "L13", subject, times.shortest, elapsed, "duration", message, below=allowed, shown=shown, limit="at least"
         )
@@ -216,7 +216,7 @@ def _check_events(subject: str, text: str, times: Times) -> Findings:
         return
     elapsed = known[-1] - known[0]
     shown = units.format_value(times.shortest, "duration"), units.format_value(elapsed, "duration")
-    message = f"{subject} is done {shown[1]} after its start, but the settings take {shown[0]}"
+    message = f"{subject} ended {shown[1]} after its start, but the settings take {shown[0]}"
     yield from require("L13", elapsed >= times.shortest * _SHORTEST, subject, f"at least {shown[0]}", shown[1], message)
 
 

@@ -223,7 +223,7 @@ def _check_density(after: MaterialView, elapsed: Decimal, old: list[Claim], new:
     """Yield an error if the optical density rises by more doublings than the time allows."""
     stated = find_term(new, _DOUBLING_TIME, ("duration",))
     if stated is not None and stated.value > 0:
-        text = f"no culture doubles in {units.format_value(stated.value, 'duration')}"
+        text = f"no culture has a doubling time of {units.format_value(stated.value, 'duration')}"
         yield from require(
             "L13",
             stated.value >= _SHORTEST,

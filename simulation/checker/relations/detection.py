@@ -57,7 +57,7 @@ def check_instrument_ranges(transition: Transition) -> Findings:
             a.value for leaf, a in transition.parameters.list_amounts("length") if {"size", "maximum"} <= leaf.word_set
         ]
         if largest and largest[0] * 1000 < low and transition.observations:
-            text = f"sizes up to {units.format_value(largest[0], 'length')} were counted, which {name} cannot see"
+            text = f"sizes up to {units.format_value(largest[0], 'length')} were counted, which {name} cannot detect"
             yield error_finding(
                 "L17", transition.action, f"{low} µm or more", units.format_value(largest[0], "length"), text
             )
@@ -93,7 +93,7 @@ def _check_size(subject: str, claim: Claim, low: Decimal, high: Decimal, name: s
         return
     size = claim.value * 1000
     shown = units.format_value(claim.value, "length")
-    text = f"a size of {shown} was reported, which {name} cannot see"
+    text = f"a size of {shown} was reported, which {name} cannot detect"
     yield from require("L17", low <= size <= high, subject, f"{low:.3g} to {high:.3g} µm", shown, text)
 
 
@@ -114,7 +114,7 @@ def _check_concentrations(transition: Transition) -> Findings:
                 and not _BLANK.search(f"{claim.label} {claim.text}")
             ):
                 shown = units.format_value(claim.value, "mass_concentration")
-                text = f"{shown} was read, outside what the instrument can measure"
+                text = f"{shown} was read, outside the range of the instrument"
                 yield from require("L17", low <= claim.value <= high, seen.path, f"at least {low} µg/mL", shown, text)
 
 

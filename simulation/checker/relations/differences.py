@@ -335,7 +335,7 @@ def _check_recovery(
     if wet and dry and len(shares) == 1 and not has_other_part:
         [stated], expected = shares.values(), dry.value / wet.value * 100
         allowed = Decimal(1) + stated.step
-        text = f"{expected:.3g} % of the mass are left, not {stated.value:f} %"
+        text = f"{expected:.3g} % of the mass is left, not {stated.value:f} %"
         yield from compare("L04", subject.name, expected, stated.value, "ratio", text, allowed, allowed)
 
 
@@ -373,7 +373,7 @@ def _check_found_element(
         if expected > 100 and claim.value < 100:
             expected = next((value for value in possible if value <= 100), expected)
         shown = f"{expected:.3g} %", f"{claim.value:f} %"
-        message = f"the {formula} weighed means {shown[0]} in the sample, not {shown[1]}"
+        message = f"the weighed {formula} corresponds to {shown[0]} in the sample, not {shown[1]}"
         yield from compare("L04", subject, expected, claim.value, "ratio", message, allowed, allowed, shown=shown)
 
 

@@ -268,7 +268,7 @@ def _check_absorbance_labels(transition: Transition) -> Findings:
             # Filters are named by their centre, which may be some nanometres away.
             holds = all(any(abs(int(a) - int(b)) <= 15 for b in set_lengths) for a in pair)
             shown = "/".join(sorted(set_lengths)), "/".join(pair)
-            message = f"the action set {shown[0]} nm, but the record is of {shown[1]} nm"
+            message = f"the action set {shown[0]} nm, but the record is for {shown[1]} nm"
             yield from require("L16", holds, seen.path, f"{shown[0]} nm", f"{shown[1]} nm", message)
     # With a first and a last wavelength, a spectrum was recorded.
     is_scan = any({"start", "end", "scan", "range", "step"} & leaf.word_set for leaf in transition.parameters.leaves)
@@ -277,7 +277,7 @@ def _check_absorbance_labels(transition: Transition) -> Findings:
         stated = set(_ABSORBANCE_AT.findall(seen.full_text[:1500])) - known
         if stated:
             shown = ", ".join(sorted(set_lengths)), ", ".join(sorted(stated))
-            message = f"the action set {shown[0]} nm, but the record is of {shown[1]} nm"
+            message = f"the action set {shown[0]} nm, but the record is for {shown[1]} nm"
             yield from require(
                 "L16", bool(stated & set_lengths), seen.path, f"{shown[0]} nm", f"{shown[1]} nm", message
             )

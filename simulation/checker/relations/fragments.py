@@ -58,7 +58,7 @@ def _check_digest(transition: Transition) -> Findings:
             # A piece may be too small to be seen, unless there is only one site.
             if min(sums) > length + allowed or (is_once and len(cut) == 2):
                 shown = " + ".join(str(band) for band in cut)
-                text = f"{shown} bp is {sum(cut)} bp, but {length} bp were cut"
+                text = f"{shown} bp add up to {sum(cut)} bp, but {length} bp were cut"
                 yield error_finding("L20", seen.path, f"{length} bp", f"{sum(cut)} bp", text)
 
 
@@ -115,7 +115,7 @@ def check_relative_quantities(transition: Transition) -> Findings:
             else [Decimal(2) ** -cycles.value]
         )
         expected = min(possible, key=lambda value: abs(value - quantity.value))
-        text = f"a ΔΔCt of {cycles.value} is a relative quantity of"
+        text = f"a ΔΔCt of {cycles.value} corresponds to a relative quantity of"
         yield from compare_computed(
             "L20", "qPCR", expected, (), quantity, text, tolerance=Decimal("0.05") + cycles.step
         )
@@ -124,5 +124,5 @@ def check_relative_quantities(transition: Transition) -> Findings:
         base = Decimal(10) ** (-1 / slope.value)
         possible = [(base - 1) * 100] if efficiency.dimension == "ratio" else [base, base - 1]
         expected = min(possible, key=lambda value: abs(value - efficiency.value))
-        text = f"a slope of {slope.value} is an efficiency of"
+        text = f"a slope of {slope.value} corresponds to an efficiency of"
         yield from compare_computed("L20", "qPCR", expected, (), efficiency, text, tolerance=Decimal("0.04"))

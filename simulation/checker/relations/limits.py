@@ -92,7 +92,7 @@ def _check_force(transition: Transition) -> Findings:
     stated = [a.value for leaf, a in _list_rotor_forces(transition)]
     if forces and stated:
         shown, got = (units.format_value(value, "centrifugal_force") for value in (max(stated), max(forces)))
-        text = f"{got} was set, but the rotor stands at most {shown}"
+        text = f"{got} was set, but the rotor tolerates at most {shown}"
         holds = max(forces) <= max(stated) * Decimal("1.02")
         yield from require("L05", holds, transition.action, f"at most {shown}", got, text)
     for view in samples if forces else ():

@@ -79,7 +79,7 @@ def check_moved_amounts(transition: Transition) -> Findings:
             ]
             if len(strengths) == 1 and len({claim.value for claim in stated}) == 1 and len(source.concentrations) == 1:
                 expected = strengths[0].value * volume / 1000
-                text = f"{units.format_value(volume, 'volume')} of {source.name} have"
+                text = f"{units.format_value(volume, 'volume')} of {source.name} contains"
                 terms = (claim_amount(strengths[0]),)
                 yield from compare_computed(
                     "L04", output.name, expected, terms, stated[0], text, tolerance=_DOSE_TOLERANCE

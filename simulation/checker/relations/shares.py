@@ -214,7 +214,7 @@ def _check_parts(
         if is_certain and wholes:
             nearest = min(named or wholes, key=lambda whole: abs(part.number / whole * 100 - part.share))
             expected, got = f"{part.number / nearest * 100:.1f} %", f"{part.share} %"
-            text_found = f"{part.number} of {nearest} are {expected}, not {got}"
+            text_found = f"{part.number} of {nearest} is {expected}, not {got}"
             yield error_finding("L20", seen.path, expected, got, text_found)
 
 
@@ -264,7 +264,9 @@ def _check_tree(seen: ObservationView) -> Findings:
         above = next((other for other in reversed(lines[:index]) if other.depth < line.depth), None)
         if above is None or above.number <= 0 or line.number <= 1:
             continue
-        message = f"{line.number} ({line.label[:30]}) are more than the {above.number} ({above.label[:30]}) of which they are part"
+        message = (
+            f"{line.number} ({line.label[:30]}) is more than {above.number} ({above.label[:30]}), of which it is a part"
+        )
         yield from compare(
             "L20",
             seen.path,
@@ -278,7 +280,7 @@ def _check_tree(seen: ObservationView) -> Findings:
         siblings = [other for other in lines if other.depth == line.depth]
         if line.share is not None and len(siblings) < 6:
             expected = line.number / above.number * 100
-            message = f"{line.number} of {above.number} are {expected:.1f} %, not {line.share} %"
+            message = f"{line.number} of {above.number} is {expected:.1f} %, not {line.share} %"
             root = lines[0].number
             # A list may give the share of all events throughout.
             if root <= 0 or abs(line.number / root * 100 - line.share) > line.margin:
@@ -338,5 +340,5 @@ def _check_wells(view: MaterialView, found: Iterable[Claim]) -> Findings:
     groups = [c for c in found if is_count(c) and _WELLS.search(c.text) and not c.matches(_ALL_WELLS)]
     if len(formats) == 1 and len(groups) >= 2 and len({c.label for c in groups}) == len(groups):
         size, total = Decimal(formats.pop()), sum((claim.value for claim in groups), ZERO)
-        text = f"{' + '.join(str(claim.value) for claim in groups)} is {total} wells on a plate of {size}"
+        text = f"{' + '.join(str(claim.value) for claim in groups)} is {total}, but the plate has {size} wells"
         yield from compare("L20", view.name, size, total, "count", text, above=ZERO, shown=(str(size), str(total)))

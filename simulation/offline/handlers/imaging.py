@@ -245,7 +245,7 @@ def _check_times(context: ActionContext) -> None:
         exposure, interval = context.get_number("exposure_time"), context.get_number("frame_interval")
         if exposure > interval:
             each, between = (quantities.format_quantity(seconds, "duration") for seconds in (exposure, interval))
-            raise RefusalError(f"too long: an exposure of {each} does not fit into frames that are {between} apart")
+            raise RefusalError(f"too long: an exposure of {each} does not fit between frames that are {between} apart")
 
 
 def _group_counted_components(context: ActionContext, contents: Contents, kinds: Sequence[str]) -> dict[str, list[str]]:

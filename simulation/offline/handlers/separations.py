@@ -75,9 +75,7 @@ def wash_cells(context: ActionContext) -> None:
 def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:
     """Move the insert of a vessel, such as a chip, with what is attached to it. What is attached to the vessel itself stays."""
     if "insert" not in vessel.properties:
-        raise RefusalError(
-            f"no insert: there is nothing in {vessel.name} that could be moved with what is attached to it"
-        )
+        raise RefusalError(f"no insert: {vessel.name} contains no chip or other insert that could be moved")
     moving = context.truth.get("on_insert", ())
     staying = [name for name in vessel.contents.components if name not in moving]
     moved, vessel.contents = vessel.contents.split_share(ONE, staying)

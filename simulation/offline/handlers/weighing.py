@@ -41,10 +41,14 @@ def measure_weight(context: ActionContext) -> None:
         else:
             description = f"{context.describe_run(vessel)}: mass of {weighed_part}"
             context.record_observation(description, "quantitative", _format_weighings(context, vessel, true_mass))
-    context.reasoning = "The mass in the books with the balance's noise; none where no mass is known."
+    context.reasoning = "The mass in the books with the balance's noise; no reading if no mass is known."
 
 
-@handles("count_tablets", "Mass of all by mass of one; no number where either is not on record.", balance=_BALANCES)
+@handles(
+    "count_tablets",
+    "Total mass divided by the mass of one tablet; no number if either is not on record.",
+    balance=_BALANCES,
+)
 def count_tablets(context: ActionContext) -> None:
     """Record the number of tablets: the total mass divided by the mass of one."""
     for vessel in context.get_samples():
@@ -86,7 +90,9 @@ def _weigh_vessel(context: ActionContext, vessel: Vessel) -> Decimal | None:
     load, capacity = gross if gross is not None else net, _BALANCES[balance][0]
     if load is not None and load > capacity:
         weighs, carries = quantities.format_quantity(load, "mass"), quantities.format_quantity(capacity, "mass")
-        raise RefusalError(f"too heavy: {vessel.name} weighs {weighs}, the {balance} balance takes {carries}")
+        raise RefusalError(
+            f"too heavy: {vessel.name} weighs {weighs}, but the {balance} balance takes at most {carries}"
+        )
     return net if context.values["tare"] else gross
 
 

@@ -95,7 +95,7 @@ def substance_vanishes(case: edits.Case, rng: random.Random) -> edits.Errors:
                     yield f"{solute.name} is {text}; it should be {solute.text}", solute.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "no more is dissolved than there is room for", science=True)
+@edits.plants(edits.OBVIOUS, "a concentration stays within what can be dissolved or suspended", science=True)
 def beyond_solubility(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which more is dissolved or suspended than there is room for."""
     for solute in edits.sample_places(rng, case.solutes):
@@ -107,7 +107,7 @@ def beyond_solubility(case: edits.Case, rng: random.Random) -> edits.Errors:
                     yield explanation, solute.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "cells double in their own time and do not vanish", science=True)
+@edits.plants(edits.OBVIOUS, "cells do not double faster than they can, and do not vanish", science=True)
 def cells_in_no_time(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a culture doubles ten times or more, or dies out, in a step too short for either."""
     for solute in edits.sample_places(rng, case.solutes):
@@ -116,7 +116,7 @@ def cells_in_no_time(case: edits.Case, rng: random.Random) -> edits.Errors:
         for doublings in (10, 11, -10, -11):
             for text in sizes.iter_spellings(solute.text, solute.value * Decimal(2) ** doublings, solute.dimension):
                 known = f"{doublings} doublings" if doublings > 0 else "not one in a thousand left"
-                explanation = f"{solute.name} is {text}, where {solute.text} are right: {known} within this step"
+                explanation = f"{solute.name} is {text}, but {solute.text} is correct: {known} within this step"
                 yield explanation, solute.change(text)
 
 
@@ -227,7 +227,7 @@ def _change_delivered(
                         continue
                     rest = quantities.format_quantity(left, "volume", quantities.parse_unit(source.text, "volume"))
                     which = "each vessel" if len(changed) > 1 else bulk.material.name
-                    explanation = f"{text} were delivered into {which}, and {bulk.text} were set"
+                    explanation = f"{text} were delivered into {which}, but {bulk.text} were set"
                     ordered = [bulk, *(each for each in changed if each is not bulk)]
                     changes: list[edits.Edit] = [each.change(text) for each in ordered]
                     changes.append(source.change(rest))
@@ -319,7 +319,7 @@ def swapped_solutes(case: edits.Case, rng: random.Random) -> edits.Errors:
         yield explanation, one.change(other.text), other.change(one.text)
 
 
-@edits.plants(edits.SUBTLE, "a concentration stands with its own material", edits.COMMON)
+@edits.plants(edits.SUBTLE, "a concentration belongs to its own material", edits.COMMON)
 def swapped_samples(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which two materials have each other's concentration, as if their labels were exchanged."""
     pairs = [

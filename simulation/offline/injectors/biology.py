@@ -107,7 +107,7 @@ def _list_present_lines(case: edits.Case) -> set[str]:
     return {str(one.properties["cell type"]) for one in case.situation.inventory if "cell type" in one.properties}
 
 
-@edits.plants(edits.OBVIOUS, "cells do not die of being handled correctly", science=True)
+@edits.plants(edits.OBVIOUS, "cells do not die from correct handling", science=True)
 def dead_without_cause(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which hardly a cell is alive after a step that does not harm cells."""
     for material in edits.sample_places(rng, case.materials):
@@ -116,7 +116,7 @@ def dead_without_cause(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"{wrong} of the cells of {material.name} are alive, not {right}", material.change("viability", wrong)
 
 
-@edits.plants(edits.SUBTLE, "cells do not die of being handled correctly", science=True)
+@edits.plants(edits.SUBTLE, "cells do not die from correct handling", science=True)
 def weakened_without_cause(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which clearly fewer cells are alive after a step that does not harm cells."""
     for material in edits.sample_places(rng, case.materials):
@@ -130,7 +130,7 @@ def weakened_without_cause(case: edits.Case, rng: random.Random) -> edits.Errors
                 )
 
 
-@edits.plants(edits.OBVIOUS, "mammalian cells need moist air with some carbon dioxide", science=True)
+@edits.plants(edits.OBVIOUS, "mammalian cells need humid air with some carbon dioxide", science=True)
 def lethal_atmosphere(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the incubator's air acidifies or dries out the cultures."""
     for material in edits.sample_places(rng, case.materials):
@@ -175,10 +175,10 @@ def _change_options(
     for material in edits.sample_places(rng, candidates):
         right = str(material.draft.properties[name])
         for wrong in others[right]:
-            yield f"{name} of {material.name} is {wrong}; it was and is {right}", material.change(name, wrong)
+            yield f"{name} of {material.name} is {wrong}; it is still {right}", material.change(name, wrong)
 
 
-@edits.plants(edits.SUBTLE, "an insert is read in the direction in which it lies", science=True)
+@edits.plants(edits.SUBTLE, "an insert is read in its actual orientation", science=True)
 def wrong_strand(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one statement on the direction of an insert contradicts the rest of the read."""
     yield from _exchange_words(case, rng, (*_STRANDS, *((second, first) for first, second in _STRANDS)))
@@ -199,7 +199,7 @@ def _exchange_words(case: edits.Case, rng: random.Random, pairs: tuple[tuple[str
                 yield f"“{wrong}” contradicts the rest of the read, which says “{right}”", reading.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "a read ends after about a thousand bases, and a gene at its last", science=True)
+@edits.plants(edits.OBVIOUS, "a read ends after about a thousand bases, and within its gene", science=True)
 def read_too_long(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a sequencing read covers more bases than the gene has."""
     reads = [reading for reading in case.readings if "Sequencing" in reading.description]

@@ -59,10 +59,10 @@ def _change_ph(case: edits.Case, rng: random.Random, distance: tuple[float, floa
                 wrong = sizes.shift_reading(right, shift)
                 if wrong.endswith("0"):
                     continue  # the label of a buffer has no padded digits
-                yield f"the pH of {material.name} is {wrong}; it was and is {right}", material.change("pH", wrong)
+                yield f"the pH of {material.name} is {wrong}; it is still {right}", material.change("pH", wrong)
 
 
-@edits.plants(edits.SUBTLE, "a reference standard reads as its certificate says", science=True)
+@edits.plants(edits.SUBTLE, "a reference standard gives its certified value", science=True)
 def standard_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a standard with a known value reads clearly more or less than that."""
     for reading, right in _list_standards(case):
@@ -71,7 +71,7 @@ def standard_off(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"the standard of {right} reads {wrong}", reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "a reference standard reads as its certificate says", science=True)
+@edits.plants(edits.OBVIOUS, "a reference standard gives its certified value", science=True)
 def standard_far_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a standard with a known value reads several times that."""
     for reading, right in _list_standards(case):
@@ -87,7 +87,7 @@ def _list_standards(case: edits.Case) -> Iterator[tuple[edits.Reading, str]]:
             yield reading, match[0]
 
 
-@edits.plants(edits.SUBTLE, "a salt brings both of its ions", edits.SCARCE, science=True)
+@edits.plants(edits.SUBTLE, "a salt adds both of its ions", edits.SCARCE, science=True)
 def counter_ion_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the solution of one salt has more of one ion than of the other."""
     for first, second in _list_salts(case):
@@ -117,7 +117,7 @@ def _list_salts(case: edits.Case) -> Iterator[tuple[edits.Amount, edits.Amount]]
                 yield ions[0], ions[1]
 
 
-@edits.plants(edits.SUBTLE, "a membrane lets through what is dissolved", edits.SCARCE, science=True)
+@edits.plants(edits.SUBTLE, "a membrane filter passes dissolved substances", edits.SCARCE, science=True)
 def solute_held_by_filter(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a filtrate has clearly less of a dissolved substance than what was filtered."""
     for solute in _list_filtered(case):
@@ -127,7 +127,7 @@ def solute_held_by_filter(case: edits.Case, rng: random.Random) -> edits.Errors:
                     yield f"{solute.name} is {text} after filtration; all {solute.text} pass", solute.change(text)
 
 
-@edits.plants(edits.OBVIOUS, "a membrane lets through what is dissolved", edits.SCARCE, science=True)
+@edits.plants(edits.OBVIOUS, "a membrane filter passes dissolved substances", edits.SCARCE, science=True)
 def filter_holds_all(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a filter retains nearly all of a dissolved substance."""
     for solute in _list_filtered(case):
@@ -155,14 +155,14 @@ def redox_order_reversed(case: edits.Case, rng: random.Random) -> edits.Errors:
                 yield f"the oxidation gives a current of -{anodic.value}", *changes
 
 
-@edits.plants(edits.SUBTLE, "the peaks of one electron are at least 57 mV apart", edits.SCARCE, science=True)
+@edits.plants(edits.SUBTLE, "the peaks of a one-electron transfer are at least 57 mV apart", edits.SCARCE, science=True)
 def peaks_too_close(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which anodic and cathodic peak are closer than thermodynamics allows."""
     for anodic, cathodic in _list_peaks(case, "potential"):
         high, low = (Decimal(one.value.removesuffix(" V")) for one in (anodic, cathodic))
         distance = Decimal(str(round(rng.uniform(*_TOO_NARROW), 4)))
         for reading, wrong in ((cathodic, high - distance), (anodic, low + distance)):
-            explanation = f"the peaks are {distance * 1000} mV apart; one electron needs 57 mV"
+            explanation = f"the peaks are {distance * 1000} mV apart; a one-electron transfer gives at least 57 mV"
             yield explanation, reading.change(f"{wrong.quantize(high)} V")
 
 
@@ -174,22 +174,22 @@ def _list_peaks(case: edits.Case, quantity: str) -> Iterator[tuple[edits.Reading
             yield first, second
 
 
-@edits.plants(edits.SUBTLE, "a substance leaves the column when its standard does", edits.SCARCE, science=True)
+@edits.plants(edits.SUBTLE, "a substance elutes at the retention time of its standard", edits.SCARCE, science=True)
 def retention_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a peak comes clearly earlier or later than that of the same substance in other runs."""
     for reading in _list_retentions(case, rng):
         for factor in sizes.draw_factors(case.sizes, rng):
             wrong = sizes.scale_reading(reading.value, factor)
-            yield f"the peak comes at {wrong}; its standard comes at {reading.value}", reading.change(wrong)
+            yield f"the peak is at {wrong}; its standard is at {reading.value}", reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "nothing leaves a column before the solvent does", edits.SCARCE, science=True)
+@edits.plants(edits.OBVIOUS, "nothing elutes before the solvent front", edits.SCARCE, science=True)
 def before_the_void(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a peak comes before the mobile phase has passed the column."""
     for reading in _list_retentions(case, rng):
         for factor in sizes.draw_large_factors(rng):
             wrong = sizes.scale_reading(reading.value, 1 / (4 * factor))
-            yield f"the peak comes at {wrong}, before the solvent front", reading.change(wrong)
+            yield f"the peak is at {wrong}, before the solvent front", reading.change(wrong)
 
 
 def _list_retentions(case: edits.Case, rng: random.Random) -> list[edits.Reading]:
@@ -197,7 +197,7 @@ def _list_retentions(case: edits.Case, rng: random.Random) -> list[edits.Reading
     return edits.sample_places(rng, [one for one in readings if edits.NUMBER.search(one.value)])
 
 
-@edits.plants(edits.SUBTLE, "a dilution series reads in proportion", edits.SCARCE, science=True)
+@edits.plants(edits.SUBTLE, "readings of a dilution series are proportional", edits.SCARCE, science=True)
 def off_the_line(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one dilution, in all its readings, is off the line through the others."""
     series: dict[str, list[edits.Reading]] = {}
@@ -213,7 +213,7 @@ def off_the_line(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"{wrong} is off the line of the other dilutions, which gives {reading.value}", reading.change(wrong)
 
 
-@edits.plants(edits.SUBTLE, "nucleic acid and protein absorb in their own ratio", science=True)
+@edits.plants(edits.SUBTLE, "nucleic acids and proteins have characteristic absorbance ratios", science=True)
 def impure_ratio(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the ratio of absorbances shows protein, or no nucleic acid, in a pure extract."""
     for reading in edits.sample_places(rng, [one for one in case.readings if "A260/A280" in one.description]):
@@ -230,7 +230,7 @@ def solvent_share_off(case: edits.Case, rng: random.Random) -> edits.Errors:
             for factor in sizes.draw_factors(case.sizes, rng):
                 for text in sizes.iter_spellings(solute.text, solute.value * factor, "ratio", exact=True):
                     if quantities.parse_quantity(text, "ratio").value < 100:
-                        yield f"{solute.name} is {text}; the volumes make {solute.text}", solute.change(text)
+                        yield f"{solute.name} is {text}; the volumes give {solute.text}", solute.change(text)
 
 
 @edits.plants(edits.SUBTLE, "a non-aqueous electrode is filled with the solvent of its cell", science=True)

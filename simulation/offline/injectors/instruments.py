@@ -77,7 +77,7 @@ def _format_amount(amount: edits.Amount) -> str:
     return quantities.format_quantity(amount.value, amount.dimension)
 
 
-@edits.plants(edits.OBVIOUS, "readings stay within what can be read")
+@edits.plants(edits.OBVIOUS, "readings stay within the range of the instrument")
 def beyond_the_instrument(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading exceeds what exists, or what the instrument or the run can measure."""
     candidates = [(reading, limit) for reading in case.readings for limit in _LIMITS if _matches_limit(reading, limit)]
@@ -116,14 +116,14 @@ def _find_limit(case: edits.Case, limit: Limit) -> Decimal:
     return limit.maximum
 
 
-@edits.plants(edits.OBVIOUS, "a fragment is as long as it can be copied and resolved", science=True)
+@edits.plants(edits.OBVIOUS, "a fragment is no longer than can be amplified and resolved", science=True)
 def band_too_long(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a band has a length that no polymerase copies and no plain gel resolves."""
     for reading in edits.sample_places(rng, [reading for reading in case.readings if _BAND.search(reading.value)]):
         for factor in sizes.draw_large_factors(rng):
             wrong = sizes.scale_reading(reading.value, factor * 20)
-            reason = "neither this reaction nor this gel goes so far"
-            yield f"{wrong}, where it was {reading.value}; {reason}", reading.change(wrong)
+            reason = "this reaction cannot amplify it and this gel cannot resolve it"
+            yield f"{wrong} instead of {reading.value}; {reason}", reading.change(wrong)
 
 
 @edits.plants(edits.OBVIOUS, "a part is not larger than the whole")
@@ -141,7 +141,7 @@ def more_than_all(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield explanation, reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "a setting is one the instrument has")
+@edits.plants(edits.OBVIOUS, "a setting is one that the instrument offers")
 def impossible_setting(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the outcome states a setting that the instrument does not have."""
     # The volume of a material is an amount, not a setting; errors in it are of another kind.
@@ -224,7 +224,7 @@ def _group_replicate_vessels(case: edits.Case) -> list[list[edits.Reading]]:
     return agreeing
 
 
-@edits.plants(edits.SUBTLE, "a reading stands with the sample it was read of", edits.SCARCE)
+@edits.plants(edits.SUBTLE, "a reading belongs to the sample that was measured", edits.SCARCE)
 def swapped_readings(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the readings of two samples that are known to differ are exchanged."""
     known = [_find_known_properties(case, reading) for reading in case.readings]

@@ -84,7 +84,7 @@ def _list_portions(case: edits.Case) -> list[tuple[edits.Reading, int]]:
 def _change_times(note: edits.Reading, right: int, wrong: int) -> edits.Errors:
     if wrong not in (right, 1):
         text = _TIMES.sub(f"{wrong} ×", note.value, count=1)
-        yield f"the note has {wrong} portions, and {right} vessels were filled", note.change(text)
+        yield f"the note has {wrong} portions, but {right} vessels were filled", note.change(text)
 
 
 @edits.plants(edits.SUBTLE, "what is noted as the source is the source")
@@ -134,7 +134,7 @@ def display_off(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield from _change_display(note, shown, shown + sign * _draw(rng, _LEAST_OFF, _MOST_OFF))
 
 
-@edits.plants(edits.OBVIOUS, "what lives stays within what it survives", edits.COMMON, science=True)
+@edits.plants(edits.OBVIOUS, "living cells stay at temperatures that they survive", edits.COMMON, science=True)
 def lethal_display(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which an incubator with living cells in it displays a temperature that kills them."""
     if any("cell type" in one.draft.properties or one.phase == "suspension" for one in case.materials):
@@ -175,7 +175,7 @@ def wrong_turbidity(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield "the liquid looks clear; what is in it makes it cloudy", note.change(f"{colour}{comma}clear")
 
 
-@edits.plants(edits.OBVIOUS, "a colour comes from something coloured", science=True)
+@edits.plants(edits.OBVIOUS, "a liquid is coloured only by something coloured", science=True)
 def colour_from_nothing(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a clear solution is violet although nothing violet is on the bench.
 

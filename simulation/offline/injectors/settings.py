@@ -167,7 +167,7 @@ def _change_settings(case: edits.Case, rng: random.Random, topic: str) -> edits.
     for echo in edits.sample_places(rng, echoes):
         for wrong in echo.list_nearby(sizes.draw_factors(case.sizes, rng)):
             if wrong != echo.text:
-                yield f"{echo.setting_name} was set to {echo.text}, and here it is {wrong}", *echo.change(case, wrong)
+                yield f"{echo.setting_name} was set to {echo.text}, but is {wrong} here", *echo.change(case, wrong)
 
 
 def _find_topic(parameter: Parameter) -> str:

@@ -90,7 +90,7 @@ def trace_in_blank(case: edits.Case, rng: random.Random) -> edits.Errors:
     for control, sample in edits.sample_places(rng, blank):
         share = Decimal(str(round(rng.uniform(*_TRACE), 4)))
         wrong = sizes.scale_reading(sample.value, share)
-        yield f"the blank reads {wrong}, and nothing was carried over into it", control.change(wrong)
+        yield f"the blank reads {wrong}, but nothing was carried over into it", control.change(wrong)
 
 
 @edits.plants(edits.SUBTLE, "a product needs a template, and a template gives its product", edits.SCARCE, science=True)
@@ -114,14 +114,14 @@ def band_of_wrong_length(case: edits.Case, rng: random.Random) -> edits.Errors:
             yield f"{wrong}; these primers give {reading.value}", reading.change(wrong)
 
 
-@edits.plants(edits.OBVIOUS, "there is no less light than none", edits.COMMON, science=True)
+@edits.plants(edits.OBVIOUS, "fluorescence does not fall below zero", edits.COMMON, science=True)
 def darker_than_dark(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a relative change of fluorescence is below -1."""
     for reading in edits.sample_places(rng, [one for one in case.readings if one.value.endswith(f" {_DELTA_F}")]):
         number = Decimal(reading.value.partition(" ")[0])
         for _ in range(2 if number > _STRONG else 0):
             wrong = -Decimal(str(round(rng.uniform(*_DARKER), 3))).quantize(number)
-            yield f"ΔF/F of {wrong} is less light than none", reading.change(f"{wrong} {_DELTA_F}")
+            yield f"a ΔF/F of {wrong} means fluorescence below zero", reading.change(f"{wrong} {_DELTA_F}")
 
 
 @edits.plants(edits.SUBTLE, "a sensor brightens or dims as its ligand makes it", edits.SCARCE, science=True)
@@ -177,7 +177,7 @@ def brightened_by_light(case: edits.Case, rng: random.Random) -> edits.Errors:
         if change is not None and abs(change) < Decimal("0.1"):
             for factor in sizes.draw_large_factors(rng):
                 wrong = sizes.scale_reading(mean.value, factor)
-                explanation = f"the mean is {wrong} although the response is {peak.value}: light bleaches"
+                explanation = f"the mean is {wrong} although the response is {peak.value}: light bleaches the reporter"
                 yield explanation, mean.change(wrong)
 
 
@@ -196,14 +196,14 @@ def loading_control_missing(case: edits.Case, rng: random.Random) -> edits.Error
     """Yield errors in which beta-actin is not detected in a lysate that has other bands, or as much protein."""
     bands = [one for one in case.readings if "near 42 kDa" in one.description and edits.NUMBER.search(one.value)]
     for reading in edits.sample_places(rng, bands):
-        yield f"no beta-actin, where the lysate has {reading.value}", reading.change(_NONE)
+        yield f"no beta-actin, although the lysate has {reading.value}", reading.change(_NONE)
 
 
-@edits.plants(edits.SUBTLE, "an element gives its own counts", science=True, systematic=False)
+@edits.plants(edits.SUBTLE, "each element gives counts for its own amount", science=True, systematic=False)
 def isotope_interference(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one element of a digest reads off while the other keeps its ratio to the standards."""
     signals = [one for one in case.readings if one.value.endswith(" counts/s") and "blank" not in one.description]
     for reading in edits.sample_places(rng, signals):
         for factor in sizes.draw_factors(case.sizes, rng):
             wrong = sizes.scale_reading(reading.value, factor)
-            yield f"{wrong}, where the sample gives {reading.value}", reading.change(wrong)
+            yield f"{wrong}, but the sample gives {reading.value}", reading.change(wrong)

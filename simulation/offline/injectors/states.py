@@ -49,7 +49,7 @@ def another_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
                 yield explanation, material.change("phase", wrong)
 
 
-@edits.plants(edits.OBVIOUS, "what lives stays within what it survives", science=True)
+@edits.plants(edits.OBVIOUS, "living cells stay at temperatures that they survive", science=True)
 def impossible_temperature(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a temperature would kill the material's cells."""
     candidates = [
@@ -66,7 +66,7 @@ def impossible_temperature(case: edits.Case, rng: random.Random) -> edits.Errors
             yield f"{name} is {wrong}, not {text}", material.change(name, wrong)
 
 
-@edits.plants(edits.OBVIOUS, "water leaves what is dried")
+@edits.plants(edits.OBVIOUS, "drying removes water")
 def wet_after_drying(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a dried sample is wet."""
     for reading in case.readings:
@@ -156,7 +156,7 @@ def _is_harmed(material: edits.Produced) -> bool:
     return material.phase == "adherent culture" or any(_HARMED.search(name) for name in names)
 
 
-@edits.plants(edits.OBVIOUS, "a vessel holds what is in it", edits.COMMON)
+@edits.plants(edits.OBVIOUS, "a vessel holds no more than its capacity", edits.COMMON)
 def vessel_too_small(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material is in a vessel of the bench that is far too small for it."""
     for material, content in _list_contents(case, rng):
@@ -181,7 +181,7 @@ def another_vessel(case: edits.Case, rng: random.Random) -> edits.Errors:
             if vessel != right and holds and content.value <= holds.value:
                 changes = material.change("container", vessel), material.change("container_capacity", capacity)
                 if changes[1].old != capacity:
-                    yield f"{material.name} is in a {vessel}; it was and is in a {right}", *changes
+                    yield f"{material.name} is in a {vessel}; it is still in a {right}", *changes
 
 
 def _list_contents(case: edits.Case, rng: random.Random) -> list[tuple[edits.Produced, quantities.Quantity]]:

@@ -117,7 +117,7 @@ def test_plate_reader_additions_are_conserved(small):
         ("dish glutamate", {"second_compound": "@glutamate", "second_compound_volume": "1 µL"}, "critically unclear: compound is not given; a second one follows a first"),
         ("dish", {"stimulation_power": "1 mW/mm²"}, "critically unclear: light stimulates with a wavelength and a power, and one is not given"),
         ("dish", {"frame_interval": "1 s"}, "too long: frame_interval is longer than the record"),
-        ("dish", RECORD | {"exposure_time": "0.2 s"}, "too long: an exposure of 0.2 s does not fit into frames that are 0.1 s apart"),
+        ("dish", RECORD | {"exposure_time": "0.2 s"}, "too long: an exposure of 0.2 s does not fit between frames that are 0.1 s apart"),
         ("dish", {"mode": "fluorescence"}, "critically unclear: excitation_wavelength is not given; name channels, or both wavelengths"),
         ("full glutamate", ADD, "too small a container: 950 µL capacity, 1 mL would be in it (full)"),
         ("dish other glutamate", ADD | {"compound_volume": "600 µL"}, "short of volume: needs 600 µL, 400 µL usable in glutamate"),

@@ -195,7 +195,7 @@ def test_balance_rejects_an_overload(lab):
     small = SmallLab(lab.catalogue, build_material("sand", "powder", None, mass="500 g"))
     assert (
         small.get_rejection("MeasureWeight", "sand")
-        == "too heavy: sand weighs 500 g, the analytical balance takes 220 g"
+        == "too heavy: sand weighs 500 g, but the analytical balance takes at most 220 g"
     )
     (value,) = small.read_values("MeasureWeight", "sand", balance="bench", replicates=1)
     assert re.fullmatch(r"(499\.9[4-9]|500\.0[0-6]) g", value)  # by 10 mg

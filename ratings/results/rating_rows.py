@@ -106,7 +106,7 @@ class RatingRow(BlindRow):
     error_kind: str | None  # the kind of planted error, as named by the twin maker; None if not one of our twins
     deviation: (
         float | None
-    )  # of the planted number from the true one, relative; None if unknown, or if the error is no number
+    )  # of the planted number from the true one, relative; None if unknown, or if the error does not change a number
 
     @property
     def source_name(self) -> str:

@@ -108,7 +108,7 @@ def split_prompt(prompt: Prompt) -> Iterator[PromptPart]:
     if prompt.system:
         yield PromptPart("system prompt", STATIC, prompt.system)
     if prompt.schema and prompt.schema.note:
-        yield PromptPart("note on the schema (as the schema)", STATIC, prompt.schema.note)
+        yield PromptPart("note on the schema (only for models with structured_output)", STATIC, prompt.schema.note)
     [message] = prompt.messages
     end = message.stable_ends[-1] if message.stable_ends else 0
     if end:

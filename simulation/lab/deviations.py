@@ -1,6 +1,6 @@
 """How far a planted number is from the true one: its deviation, and the range from which deviations are drawn.
 
-A deviation is relative and signed: +0.2 is a fifth too much. Errors that are no number, such as a wrong antibody, have none.
+A deviation is relative and signed: +0.2 is a fifth too much. Errors that do not change a number, such as a wrong antibody, have none.
 """
 
 import re
@@ -14,7 +14,7 @@ from simulation.lab.differences import Difference
 from simulation.lab.errors import LabError
 
 # A careful reader who has the numbers of a step recomputes them to a tenth: a smaller deviation may pass as rounding,
-# pipetting or noise. Twins below this limit are a stratum of their own.
+# pipetting or noise. Twins below this limit form a separate stratum.
 DETECTION_LIMIT = 0.1
 BELOW_LIMIT, ABOVE_LIMIT, UNSIZED = "below the detection limit", "above the detection limit", "no size"
 STRATA = (BELOW_LIMIT, ABOVE_LIMIT, UNSIZED)
@@ -53,7 +53,7 @@ def parse_sizes(text: str) -> SizeRange:
     """Parse a range of sizes in percent, such as "10-40". Raises LabError."""
     match = re.fullmatch(r"([0-9]{1,3}(?:\.[0-9])?) ?[-–] ?([0-9]{1,3}(?:\.[0-9])?) ?%?", text.strip())
     if not match:
-        raise LabError(f"{text[:40]!r} is no range of sizes; write two percentages, like 10-40")
+        raise LabError(f"{text[:40]!r} is not a range of sizes; write two percentages, like 10-40")
     sizes = SizeRange(float(match[1]) / 100, float(match[2]) / 100)
     sizes.check()
     return sizes

@@ -28,7 +28,7 @@ class Migration(migrations.Migration):
             name="deviation",
             field=models.FloatField(
                 blank=True,
-                help_text="of the planted number from the true one, relative; null: the error is no number",
+                help_text="of the planted number from the true one, relative; null: the error does not change a number",
                 null=True,
             ),
         ),

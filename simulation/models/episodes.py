@@ -213,7 +213,7 @@ class Twin(Leased):
     deviation = models.FloatField(
         null=True,
         blank=True,
-        help_text="of the planted number from the true one, relative; null: the error is no number",
+        help_text="of the planted number from the true one, relative; null: the error does not change a number",
     )
 
     class Meta:

@@ -1,4 +1,4 @@
-"""The audit of planted errors: what finds them without any knowledge of science, and which texts give them away.
+"""The audit of planted errors: what finds them without scientific knowledge, and which texts reveal them.
 
 `pairs` makes steps with and without an error; `detectors` and `learned_detector` score one step as a program without
 knowledge of a laboratory could, and `detection` counts what they find; `texts` compares how often each text occurs;

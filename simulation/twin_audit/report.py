@@ -27,7 +27,7 @@ class AuditReport:
 
     @property
     def all_faults(self) -> list[str]:
-        """What is beyond its aim, one sentence each."""
+        """The results that miss their aim, one sentence each."""
         faults = [
             f"the detector {result.name} finds {found.share:.0%} of {found.error_type} errors, at most {found.aim:.0%} is allowed"
             for result in self.detectors

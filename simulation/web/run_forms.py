@@ -298,8 +298,8 @@ class TwinsForm(RunForm):
         max_length=20,
         initial="10-40",
         label="Size of subtle numeric errors in percent",
-        help_text="Smallest and largest deviation from the true number. Blank: 10-40. Below 10 % nobody can be expected to"
-        " see an error; such twins are a group of their own in results. Language models choose their own sizes.",
+        help_text="Smallest and largest deviation from the true number. Blank: 10-40. Raters cannot be expected to see errors"
+        " below 10 %; results show such twins separately. Language models choose their own sizes.",
     )
     per_transition = forms.IntegerField(
         min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."

@@ -51,7 +51,7 @@ ITEM_FIELDS = (
     Field(
         "deviation",
         "number",
-        "relative deviation of the planted number from the true one, with its sign; empty: unknown, or the error is no number (sealed)",
+        "relative deviation of the planted number from the true one, with its sign; empty: unknown, or the error does not change a number (sealed)",
     ),
     *get_rating_fields("reference", "truth", "experiment", "action"),
     Field("target", "list", "keys of the rows that contain the planted error; empty: not known (sealed)"),

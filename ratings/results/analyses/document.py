@@ -24,7 +24,7 @@ from simulation.casts.run_config import RULE_BASED_CASTS
 
 check_builders()  # the modules imported above build every table
 STEPS = 5  # steps of the progress bar
-RULE_BASED_ERRORS = "Errors of this study were planted by rules: its numbers on errors test the instrument (items, screens, raters and statistics), not a language model."
+RULE_BASED_ERRORS = "The errors of this study were planted by rules: its results on errors test the instrument (items, screens, raters and statistics), not a language model."
 MIN_OVERLAP = 20  # least number of shared items with which a pair's kappa enters a mean
 
 

@@ -232,16 +232,16 @@ TABLE_SPECS: Mapping[str, TableSpec] = {
         "error": Column("Error", "the error: planted, or other if only a truth is declared; none: items without an error, where a reported error is a false alarm", "text"),
         "caught": Column("Reported", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
-        "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),
+        "recall": Column("Share", "share of errors detected; for items without an error, the share of false alarms", "share"),
     }),
     "detection_by_size": TableSpec("Detection by size of error", (
         "who", "kind", "error_size", "smallest", "largest", "caught", "n", "recall", "low", "high", "reference_name",
     ), {
-        "smallest": Column("From", "smallest size in the range, as a share of the true value; empty: no error, or none that is a number", "number"),
-        "largest": Column("Below", "sizes in the range are smaller than this share; empty: no limit, no error, or none that is a number", "number"),
+        "smallest": Column("From", "smallest size in the range, as a share of the true value; empty: no error, or one that does not change a number", "number"),
+        "largest": Column("Below", "sizes in the range are smaller than this share; empty: no limit, no error, or one that does not change a number", "number"),
         "caught": Column("Reported", "ratings, or items, called an error", "count"),
         "n": Column("of", "ratings, or items, judged", "count"),
-        "recall": Column("Share", "share of errors detected; for items without an error, of false alarms", "share"),
+        "recall": Column("Share", "share of errors detected; for items without an error, the share of false alarms", "share"),
     }),
     "contrasts": TableSpec("Contrasts", (
         "family", "first", "second", "quantity", "first_value", "second_value", "difference", "low", "high", "p", "p_holm",

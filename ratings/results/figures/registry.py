@@ -176,9 +176,9 @@ _ALL = (
     ),
     Figure(
         *("detection_by_size", "Detection by size of error", "detection_by_size", _STUDY, "sizes.DETECTION_BY_SIZE"),
-        "Share of ratings as an error, by the relative deviation of the planted number from the true one; whiskers: 95% intervals. "
+        "Share of ratings that report an error, by the relative deviation of the planted number from the true one; whiskers: 95% intervals. "
         "Not joined by a line: errors below the detection limit, errors without a size, and false alarms on items without an error. "
-        "Single raters are in the table.",
+        "Individual raters are in the table.",
         (_note_if(_has_text("detection_by_size", "kind", tables.MACHINES), "Models: shares of items."),),
     ),
     Figure(

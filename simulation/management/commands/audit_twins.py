@@ -15,13 +15,13 @@ _PAGE = settings.BASE_DIR / "docs" / "twins.md"
 
 class Command(SafeCommand):
     help = (
-        "Measure how many planted errors programs without knowledge of science find, and which texts differ between "
-        "twins and originals, on fresh offline twins. Reads the data files, not the database. Exits with 1 if a result is beyond its aim."
+        "Measure how many planted errors programs without scientific knowledge find, and which texts differ between "
+        "twins and originals, on new offline twins. Reads the data files, not the database. Exits with 1 if a result misses its aim."
     )
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
-        pairs_help = "twins of each error type, in equal shares of the experiments"
+        pairs_help = "number of twins of each error type, equally many of each experiment"
         parser.add_argument("--pairs", type=integer_between(30, 100_000), default=2000, help=pairs_help)
         parser.add_argument("--seed", type=integer_between(0, 1_000_000), default=1, help="seed of episodes and errors")
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
@@ -33,7 +33,7 @@ class Command(SafeCommand):
         for pair in pairs.create_pairs(settings.FIXTURES_DIR, options["pairs"], options["seed"]):
             created.append(pair)
             if len(created) % 100 == 0:
-                progress.show_progress(f"{len(created)} twins, now of {pair.experiment}")
+                progress.show_progress(f"{len(created)} twins, now {pair.experiment}")
         result = report.build_report(created, options["seed"], progress.show_progress)
         progress.show_progress(f"audited {len(created)} twins", last=True)
         if options["write"]:
@@ -43,4 +43,4 @@ class Command(SafeCommand):
         for fault in result.all_faults:
             self.stderr.write(fault)
         if result.all_faults:
-            raise CommandError(f"{len(result.all_faults)} results are beyond their aims", returncode=1)
+            raise CommandError(f"{len(result.all_faults)} results miss their aims", returncode=1)

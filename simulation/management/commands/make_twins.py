@@ -24,9 +24,9 @@ class Command(RunCommand):
         error_help = "obvious is Error Type 1; none: another model's own answer"
         sample_help = "create twins of this many steps, drawn by the seed"
         sizes_help = (
-            "deviations of subtle numeric errors that rules plant, default 10-40; those below"
+            "range of the deviations of subtle numeric errors that rules plant, default 10-40; those below"
             f" {DETECTION_LIMIT:.0%}".replace("%", "%%")
-            + " are a stratum of their own"
+            + " form a separate stratum"
         )
         seed_help = "seed of the sample and the errors; without it, random"
         parser.add_argument("--experiment", default="all", help="a slug, or all")

@@ -128,6 +128,6 @@ def test_sizes_of_subtle_errors_are_stored_with_the_run_and_ordered_explicitly(p
         "per_transition": 1, "sample": 3, "seed": 8, "submission_id": create.create_submission_id(),
     }  # fmt: skip
     refused = client.post(reverse("simulation:new_twins"), {**order, "sizes": "much"})
-    assert refused.status_code == 422 and "is no range of sizes; write two percentages" in refused.content.decode()
+    assert refused.status_code == 422 and "is not a range of sizes; write two percentages" in refused.content.decode()
     assert client.post(reverse("simulation:new_twins"), {**order, "sizes": "3-9"}).status_code == 302
     assert tuple(Run.objects.get(kind="twins", seed=8).sizes) == (0.03, 0.09)

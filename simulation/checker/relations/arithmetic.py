@@ -316,7 +316,7 @@ def _check_signal_share(transition: Transition) -> Findings:
             nearest = min(possible, key=lambda share: abs(share - stated.value))
             allowed, shown = Decimal(1) + stated.step, (f"{nearest:.1f} %", f"{stated.value} %")
             listed = ", ".join(f"{value / total * 100:.1f} %" for value in values)
-            text = f"the areas are {listed} of all, which gives no share of {stated.value} %"
+            text = f"the areas are {listed} of the total, which gives no share of {stated.value} %"
             yield from compare("L20", seen.path, nearest, stated.value, "ratio", text, allowed, allowed, shown=shown)
 
 

@@ -258,7 +258,7 @@ _ABSORBANCE_ACTIONS = words.word_set("UsePhotospectrometer UsePlateReader TotalP
 
 
 def _check_absorbance_labels(transition: Transition) -> Findings:
-    """Yield an error if a record gives absorbances at wavelengths of which none was set: A490 after a reading at 590 nm."""
+    """Yield an error if a record gives absorbances only at wavelengths that were not set: A490 after a reading at 590 nm."""
     if transition.action not in _ABSORBANCE_ACTIONS:
         return
     texts = [leaf.value_text for leaf in transition.parameters.leaves if "wavelength" in leaf.word_set]

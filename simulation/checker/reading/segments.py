@@ -55,7 +55,7 @@ def _build_subjects(transition: Transition) -> list[Subject]:
         # "a" is an article more often than the name of a vessel.
         own = names[index] - others - {"a"}
         other_words = others - names[index]
-        parts = [part for text in texts for part in _cut(text, own, other_words)] if own else []
+        parts = [part for text in texts for part in _split_text(text, own, other_words)] if own else []
         read = tuple(Part(part, claims.read_text(part)) for part in parts)
         subjects.append(Subject(_name(before, after), before, after, read))
     return subjects
@@ -66,7 +66,7 @@ def _name(before: MaterialView | None, after: MaterialView | None) -> str:
     return view.name if view is not None else ""
 
 
-def _cut(text: str, own: frozenset[str], others: frozenset[str]) -> list[str]:
+def _split_text(text: str, own: frozenset[str], others: frozenset[str]) -> list[str]:
     """Return the parts of a text from a word of the material's name to the next word of another one's name."""
     parts, start = [], None
     for match in _WORD.finditer(text):

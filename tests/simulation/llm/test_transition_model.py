@@ -68,7 +68,7 @@ def test_transition_prompt_has_aliased_inputs_and_the_action_with_its_defaults()
     assert (second["alias"], second["name"], second["last_changed"]) == ("S2", "Cells", "1 h 1 min ago")
     told = json.loads(extract_frame(text, "ACTION"))
     assert told["parameters"]["amount"] == "2 mL" and told["parameters"]["tip_type"] == "filter tip"
-    assert told["takes"] == "2 min" and told["catalogue_entry"]["gives_out"] == CATALOGUE.types["Transfer"].outputs
+    assert told["takes"] == "1 min" and told["catalogue_entry"]["gives_out"] == CATALOGUE.types["Transfer"].outputs
     assert "Puromycin" not in text  # it is not among the materials of the action
     assert "ledger" not in text
 

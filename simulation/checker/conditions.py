@@ -196,17 +196,20 @@ def _is_adjusting(transition: Transition, output: MaterialView, high: Decimal | 
     return high < got <= max(settings, default=got - 1) or min(settings, default=got + 1) <= got < 0
 
 
+_CARBON_DIOXIDE = words.word_set("co2 carbon")
+
+
 def _check_required_properties(transition: Transition, output: MaterialView) -> Findings:
     """Yield a finding if a material in an incubator has no temperature or, in cell culture, no CO2 as a property."""
     missing = []
     # Some records state the temperature as the condition ("37C"), or in the notes of the step.
-    notes = " ; ".join(seen.full_text[:600] for seen in transition.observations)
+    notes = " ; ".join([output.name, *(seen.full_text[:600] for seen in transition.observations)])
     is_stated = _TEMPERATURE.search(str(output.raw.get("environmental_condition"))) or _TEMPERATURE.search(notes)
     if not is_stated and not any(
         leaf.parse_amount("temperature") or properties.is_temperature(leaf) for leaf in output.leaves
     ):
         missing.append("temperature")
-    if output.condition == "cell_culture_conditions" and not output.all_words & {"co2", "carbon"}:
+    if output.condition == "cell_culture_conditions" and not output.all_words & _CARBON_DIOXIDE:
         missing.append("CO2")
     before = transition.find_input(output)
     # If the temperature was missing before this step, the step did not cause the fault.
@@ -223,9 +226,17 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
         and bool(transition.parameters.list_values("temperature"))
         and not any(view.temperature for view in (*transition.inputs, *transition.outputs))
     )
+    # A material that stays in its incubator need not repeat what that is set to.
+    stays = before is not None and before.condition == output.condition
+    # A statement that the material had before the step must not be dropped.
+    was_stated = {
+        "temperature": before is not None and before.temperature is not None,
+        "CO2": before is not None and bool(before.all_words & _CARBON_DIOXIDE),
+    }
     for quantity in missing:
         text = f"{output.name} is in {output.condition}, but its properties have no {quantity}"
-        build_finding = warning_finding if was_missing and quantity == "temperature" else error_finding
+        is_excused = (was_missing and quantity == "temperature") or (stays and not was_stated[quantity])
+        build_finding = warning_finding if is_excused else error_finding
         yield build_finding("L14", output.name, f"a {quantity}", "none", text)
 
 

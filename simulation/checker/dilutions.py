@@ -15,7 +15,7 @@ from simulation.checker.concentrations import (
     tolerance_margin,
 )
 from simulation.checker.findings import Findings, compare, undecided_finding
-from simulation.checker.reading import flows, properties, units, words
+from simulation.checker.reading import claims, flows, properties, units, words
 from simulation.checker.reading.flows import DilutionSeries, FilledOutput
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
@@ -37,14 +37,14 @@ def check_dilutions(transition: Transition) -> Findings:
     """L03: check C1 V1 = C2 V2 in every vessel with known parts, the medium after a wash, and dilution series."""
     for fill in flows.trace_liquids(transition).fills:
         for component, got in fill.output.concentrations.items():
-            yield from _check_mixture(fill, component, got)
+            yield from _check_mixture(transition, fill, component, got)
     if transition.action == "Wash":
         yield from _check_wash(transition)
     if transition.family == words.SERIAL and (series := flows.find_dilution_series(transition)):
         yield from _check_series(transition, series)
 
 
-def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
+def _check_mixture(transition: Transition, fill: FilledOutput, component: str, got: Amount) -> Findings:
     sources = [part.source for part in fill.parts]
     strengths = [source.concentrations.get(component) for source in sources]
     # A text like "1X PBS" usually stays when diluting, so a part must be a concentrate (2X or more).
@@ -61,7 +61,12 @@ def _check_mixture(fill: FilledOutput, component: str, got: Amount) -> Findings:
             amount = _find_dissolved_amount(source, component, got)
         else:
             concentration = find_concentration(source, component, got.dimension)
-            if concentration is None and _lacks_component(source, component):
+            # A concentration under another name, or without one, may be that of the component.
+            is_unnamed = any(
+                claim.dimension == got.dimension and not words.content_words(claim.label) - {"q"}
+                for claim in claims.list_claims(transition, [source])
+            )
+            if concentration is None and not is_unnamed and _lacks_component(source, component):
                 concentration = ZERO
             amount = None if concentration is None or volume is None else concentration * volume
         known_amount, is_complete = known_amount + (amount or ZERO), is_complete and amount is not None
@@ -83,7 +88,19 @@ def _lacks_component(view: MaterialView, component: str) -> bool:
     component_words = set(component.split()) - UNMENTIONED
     if not component_words or chemistry.find_ion(component) or view.all_words & _UNKNOWN_MIXTURES:
         return False
+    if _has_abbreviated(view, component_words):
+        return False
     return not component_words & words.add_reagents(view.all_words)
+
+
+def _has_abbreviated(view: MaterialView, component_words: set[str]) -> bool:
+    """Return whether a material has a component under a longer word, as "puro" is short for puromycin."""
+    return any(
+        word.startswith(short) and word != short
+        for short in component_words
+        if len(short) > 3
+        for word in view.all_words
+    )
 
 
 def _find_dissolved_amount(source: MaterialView, component: str, got: Amount) -> Decimal | None:

@@ -249,6 +249,10 @@ def _check_replicates(transition: Transition, seen: ObservationView) -> Findings
         return
     if _SEVERAL_SAMPLES.search(seen.description):
         return
+    # "4.1 ng/µL in the tube, 41 ng/µL in the extract": what each is of differs.
+    subjects = [" ".join(rest.split()[1:]) for _, _, rest in numbers]
+    if all(subjects) and len(set(subjects)) == len(subjects):
+        return
     if len(values) == 2:
         # It is unclear which is the outlier; a tenfold difference is an error only if the action set two readings.
         if Decimal("8.5") <= values[1] / values[0] <= Decimal("11.5"):

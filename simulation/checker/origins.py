@@ -58,7 +58,9 @@ def check_origins(transition: Transition) -> Findings:
 
 def _check_new_name(output: MaterialView, input_words: frozenset[str]) -> Findings:
     """Yield an error or a warning if the name of a new material has no word in common with the inputs."""
-    name_words, expected = words.content_words(output.name), "made of the inputs"
+    # What a material is for is not in it: "transfection complexes for HEK293T".
+    name, expected = re.split(r"\s(?:for|für|pour|para)\s", output.name)[0], "made of the inputs"
+    name_words = words.content_words(name)
     if not name_words or name_words & input_words:
         return
     # Only a ready-made reagent is certain to come from outside; another name may be that of a product.

@@ -173,6 +173,8 @@ _SHARE_NAMES = re.compile(
 
 def check_recorded_values(transition: Transition) -> Findings:
     """L23: yield an error if a record has a correlation above 1, a share above 100 % or a part of a whole thing."""
+    # An isolate, reactor or replicate may be called R2.
+    is_name = any("r2" in view.all_words for view in transition.inputs)
     for seen, found in claims.list_observed(transition):
         text = seen.full_text[:1500]
         for number in _CORRELATION.findall(text):
@@ -185,7 +187,12 @@ def check_recorded_values(transition: Transition) -> Findings:
                 f"a coefficient of {number} is above 1",
             )
         for claim in found:
-            if claim.dimension == "" and _R_SQUARED.search(claim.label) and Decimal("1.0005") < abs(claim.value) < 100:
+            if (
+                not is_name
+                and claim.dimension == ""
+                and _R_SQUARED.search(claim.label)
+                and Decimal("1.0005") < abs(claim.value) < 100
+            ):
                 yield error_finding(
                     "L23", seen.path, "at most 1", str(claim.value), f"a coefficient of {claim.value} is above 1"
                 )

@@ -210,7 +210,7 @@ def _read_triples(items: list[Any]) -> dict[str, Any]:
 
     What is the name, the value and the unit is found from the values: no list of keys has all that laboratories use.
     """
-    if len(items) < 2 or len(items) > 200:
+    if not 1 <= len(items) <= 200:
         return {}
     if all(isinstance(item, Mapping) for item in items):
         rows = [{str(key): value for key, value in item.items()} for item in items]
@@ -225,6 +225,9 @@ def _read_triples(items: list[Any]) -> dict[str, Any]:
         return {}
     unit = next((key for key, cells in columns.items() if _is_unit_column(cells)), None)
     others = [key for key in columns if key != unit]
+    # In a single row, only a unit tells a name and a value from two texts.
+    if len(items) == 1 and unit is None:
+        return {}
     name = next((key for key in others if _is_name_column(columns[key])), None)
     value = next((key for key in others if key != name), None)
     if (

@@ -43,7 +43,7 @@ _EQUIVALENTS = {
     "time": "zeit temps tiempo tempo",
     "start": "beginn debut inicio inizio",
     "end": "ende",
-    "remaining": "restante restant restants restlich restliche ubrig resto reste sobrante rimanente",
+    "remaining": "restante restant restants restlich restliche ubrig queda quedan quedo resto reste sobrante rimanente",
     "mean": "mittelwert mittel moyenne promedio",
     "total": "gesamt insgesamt totale totales summe suma somme",
     "cell": "zelle zellen cellule cellules celula celulas cellula lebendzellen zellzahl zelldichte lebendzellzahl",

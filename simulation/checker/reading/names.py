@@ -57,10 +57,17 @@ class _Phrase(NamedTuple):
     whole: str  # the number with the words behind it
 
 
+# "pellet ~1 µL under 1.5 mL PBS": the volume of the sediment is not that of the liquid.
+_SEDIMENT = re.compile(
+    r"\b(?:pellet|sediment|cake)\b[^0-9,;]{0,12}[0-9.]{1,8}\s?[mµun]?[lL]\b(?=\s(?:under|below|beneath|in|at the bottom of)\b)"
+)
+
+
 @lru_cache(maxsize=4096)
 def read_name(name: str) -> NameReading:
     """Return the quantities of a name. A quantity that it states twice and differently is left out."""
-    phrases = _list_phrases(_UNCERTAINTY.sub("", units.normalise_text(name[:_MAX_NAME])))
+    text = _SEDIMENT.sub("", units.normalise_text(name[:_MAX_NAME]))
+    phrases = _list_phrases(_UNCERTAINTY.sub("", text))
     volumes, masses, amounts, counts, vessels = [], [], [], [], []
     concentrations: dict[frozenset[str], Amount] = {}
     for phrase in phrases:

@@ -20,7 +20,7 @@ _OTHER_AMOUNT_WORDS = word_set(
     "aspirated discarded removed target per each loss lost titration consumed used loaded load seeding seeded working"
 )
 # "chip_size_mm" is in millimetres.
-_LENGTH_WORDS = word_set("size length diameter thickness pore path depth height width wavelength grain")
+_LENGTH_WORDS = word_set("size length diameter diam radius thickness pore path depth height width wavelength grain")
 # Words of a key that describe what a material was made of, or a yield.
 _HISTORY_WORDS = word_set("made from provenance previous recovery yield carryover loss left purity dilution factor")
 _NOT_THIS_VOLUME = word_set(

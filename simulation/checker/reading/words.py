@@ -10,6 +10,8 @@ from simulation.lab.materials import AVAILABILITY, AVAILABLE, CONDITIONS, MATERI
 
 _CAMEL = re.compile(r"(?<=[a-z]{3})(?=[A-Z][a-z])")
 _SPLIT = re.compile(r"[^a-z0-9µ+%.]+")
+# "CaCl2.2H2O" is a salt and its water, as "CaCl2·2H2O" is.
+_HYDRATE_POINT = re.compile(r"(?<=[a-z0-9)])\.(?=[0-9]{0,2}h2o)")
 _WELL = re.compile(r"[A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4])")
 _NAMED_VOLUME = re.compile(r"[,(]\s*[0-9]{1,4}(?:\.[0-9]{1,3})? ?(?:[mµu]?[lL]|litres?|liters?)\b\)?(?=\s*(?:[,(]|$))")
 _MAX_TEXT = 300  # maximum number of characters of a key or name; limits the time of the regular expressions
@@ -98,6 +100,7 @@ SOLVENTS = word_set(
 def tokenize(text: str) -> tuple[str, ...]:
     """Return the words of a key or a name in lower case, without a plural s: tubes becomes tube."""
     text = lexicon.remove_accents(_CAMEL.sub(" ", text[:_MAX_TEXT].replace("μ", "µ"))).lower()
+    text = _HYDRATE_POINT.sub(" ", text)
     found = (lexicon.translate_word(word.strip(".")) for word in _SPLIT.split(text))
     return tuple(_drop_plural_s(word) for word in found if word)
 

@@ -301,6 +301,7 @@ def _check_least_volume(transition: Transition) -> Findings:
 def _check_balance(transition: Transition) -> Findings:
     kind = str(transition.parameters.raw.get("balance", "")).lower()
     stated = [a.value / 1_000_000 for a in units.find_amounts(kind, "mass") if _RATED_BALANCE.search(kind)]
+    kind = "microbalance" if kind.split()[:1] == ["micro"] else kind
     maximum = max(stated) if stated else next((limit for name, limit in _BALANCES.items() if name in kind), None)
     for seen, found in claims.list_observed(transition) if maximum else ():
         masses = [claim.value for claim in found if claim.dimension == "mass"]

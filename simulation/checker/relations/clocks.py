@@ -71,6 +71,8 @@ def check_clocks(transition: Transition) -> Findings:
             yield from _check_from_to(subject, text, times)
             yield from _check_moments(subject, text, times)
             yield from _check_events(subject, text, times)
+        for view in transition.usable_outputs:
+            yield from _check_from_to(view.name, _join_clock_fields(view.leaves), times)
         yield from _check_stated_totals(transition, times)
         yield from _check_timestamps(transition, times)
     yield from _check_time_since(transition)
@@ -156,6 +158,18 @@ def _find_cycled_times(transition: Transition, durations: dict[str, Decimal]) ->
     held = cycles * sum(steps, Decimal(0)) + sum(once, Decimal(0))
     # Heating and cooling between the steps at least double no time, but at most triple it.
     return Times((held,), held)
+
+
+_BEGIN_KEY = word_set("start started begin began in entra entrada von ab beginn debut inicio")
+_END_KEY = word_set("end ended finish finished stop stopped out sale salida bis fin")
+
+
+def _join_clock_fields(leaves: tuple[Leaf, ...]) -> str:
+    """Return "start 14:20 end 16:05" for a material with one time of day as start and one as end, else ""."""
+    times = [(leaf.word_set, leaf.value_text) for leaf in leaves if re.fullmatch(_CLOCK, leaf.value_text.strip())]
+    starts = {text for key, text in times if key & _BEGIN_KEY}
+    ends = {text for key, text in times if key & _END_KEY}
+    return f"start {starts.pop()} end {ends.pop()}" if len(starts) == len(ends) == 1 else ""
 
 
 def _check_from_to(subject: str, text: str, times: Times) -> Findings:

@@ -73,6 +73,10 @@ _SAMPLE = compile_label(
 )
 
 
+# In "AgCl by difference from the crucible tare 18.6421 g" the words next to the amount say which one it is.
+_ENDS_WITH_TARE = compile_label(
+    rf"\b(?:from|minus|less|against|with|and|to) (?:the )?(?:\w+ ){{0,2}}(?:tare|empty {_VESSEL})(?: mass| weight)?(?: m?g)?$"
+)
 _UNIT_BRACKET = re.compile(r"\s?[(\[](?:m|k|µ)?g[)\]]")
 
 
@@ -131,6 +135,8 @@ def _collect_words(*views: MaterialView | None) -> frozenset[str]:
 def _find_role(claim: Claim, own_words: frozenset[str]) -> str:
     claim = replace(claim, label=_UNIT_BRACKET.sub("", claim.label))
     label = claim.label.rpartition("=")[0].strip() or claim.label if "=" in claim.label else claim.label
+    if _ENDS_WITH_TARE.search(label):
+        return _TARE
     for role, pattern in _ROLES:
         if pattern.search(claim.label if role == _NET and "-" in claim.label else label):
             return role

@@ -216,7 +216,7 @@ _COMMON = words.word_set(
 )
 _ECHOED_BY_NAME = ("duration", "length", "temperature", "voltage", "flow", "rotation", "pressure", "volume")
 _MEASURED = re.compile(
-    r"\b(?:mean|peak|measured|observed|found|response|rise|decay|latency|maxim\w+|minim\w+|in all|half|total|left|remaining|after|until|before|retention|band|size|diameter|shift|spectr\w*|scan|each of)\b"
+    r"\b(?:mean|peak|measured|observed|found|response|rise|decay|latency|maxim\w+|minim\w+|in all|half|total|left|remaining|after|until|before|retention|band|size|as|normali[sz]ed|equivalent|converted|scaled|corrected|diameter|shift|spectr\w*|scan|each of)\b"
 )
 
 

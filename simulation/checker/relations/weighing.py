@@ -125,7 +125,9 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
             if set(name.split()) & words.add_reagents(frozenset(words.tokenize(claim.label)))
         }
         # "P total" is not the total of what "Ca concentration" gives.
-        of_others = _ELEMENT_LABEL.search(claim.label) and not named and all(fitting)
+        of_others = bool(_ELEMENT_LABEL.search(claim.label)) and not named and all(fitting)
+        # The number of the cells is not that of the minicells, particles or phages that were added to them.
+        of_others |= is_cells and not named and all(name and "cell" not in name.split() for name in fitting)
         amounts = [] if of_others else list((named or fitting).values())
         if len(amounts) != 1:
             continue

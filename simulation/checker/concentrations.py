@@ -87,6 +87,12 @@ def find_concentration(view: MaterialView, component: str, dimension: str) -> De
         is_named = only_component == "" and component_words & view.all_words and only_amount.dimension == dimension
         if not component or is_named:
             amount = only_amount
+    # "puro" is puromycin: records shorten the names of what they add.
+    if amount is None and len(component) > 3 and component.isalpha():
+        longer = [
+            a for name, a in view.concentrations.items() if name.startswith(component) and a.dimension == dimension
+        ]
+        amount = longer[0] if len(longer) == 1 else None
     if amount is not None:
         return amount.value if amount.dimension == dimension else None
     if ion := chemistry.find_ion(component):

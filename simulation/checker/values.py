@@ -50,6 +50,7 @@ _PROMPT_PHRASES = re.compile(
     r"\b(?:agent|rater|reviewer|evaluator|annotator|expert|grader|judge)s? (?:should|must|may|will|can|does|do|is|are)(?: not| n[o']t)? (?:notice|see|know|detect|find|spot|be told|meant|supposed|aware)|"
     r"\bwithout (?:the )?(?:agent|rater|reviewer|evaluator|expert|reader)s? noticing|\b(?:according to|per|as per|following) (?:the |my |your )?(?:system message|prompt)\b|\bground[- ]truth (?:label|value|state|answer)|"
     r"\b(?:JSON|output) (?:schema|format) (?:requires|above|as instructed)|\bI (?:will|have|was asked to|must|should) (?:now )?(?:introduce|insert|plant|make|include) (?:an? )?(?:subtle |small |obvious )?(?:error|mistake|flaw)|"
+    r"\b(?:introduce|insert|plant|inject|seed|include) (?:an? |one |two |the |some )(?:(?:subtle|small|obvious|single) )?(?:wrong|false|incorrect|erroneous|implausible|inconsistent|impossible) |"
     r"\b(?:introduc\w+|insert\w+|plant\w+) (?:an? |the )?(?:subtle |small |obvious |type.{0,6})?(?:error|mistake|falsehood)|"
     r"\b(?:user|assistant|system) (?:prompt|message|turn)\b|<\|?(?:im_start|im_end|system|assistant|endoftext)\|?>|\bmust not reveal\b|\bdo not (?:reveal|tell|mention|disclose)\b[^.;]{0,30}\b(?:error|truth|agent|user)|"
     r"(?:injected|planted|inserted|seeded|deliberate|intended)[_ -]?(?:error|fault|mistake|anomaly)\b|\berror[_ ](?:injected|planted|inserted|seeded|category|label|flag|to plant)|\bis_?(?:erroneous|implausible|incorrect|wrong|planted|fake)\b|"

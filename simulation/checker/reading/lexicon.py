@@ -52,6 +52,8 @@ _EQUIVALENTS = {
     "number": "anzahl numero",
     "solution": "losung loesung solucion soluzione",
     "powder": "pulver poudre polvo polvere",
+    "capacity": "capacidad capacite kapazitat fassungsvermogen nennvolumen nutzvolumen contenance tope capienza",
+    "microtube": "eppi eppis microtubo microtubos reaktionsgefass reaktionsgefasse",
     "each": "jeweils chacun chaque cada ciascuno",
 }  # fmt: skip
 _ENGLISH = {word: english for english, listed in _EQUIVALENTS.items() for word in listed.split()}

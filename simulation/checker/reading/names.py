@@ -79,6 +79,8 @@ def read_name(name: str) -> NameReading:
         beside = {*(following if "of" not in following[:2] else ()), *words.tokenize(phrase.before)[-3:]}
         if (
             dimension == "volume"
+            # "round flask: 8.0 mL" is what the flask holds.
+            and not phrase.before.rstrip().endswith(":")
             and beside & _SIZED_VESSELS
             and not set(words.tokenize(phrase.before)) & {"with", "mit", "con"}
         ):

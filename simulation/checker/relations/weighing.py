@@ -28,6 +28,7 @@ _TOTAL = compile_label(
 _ALL_CELLS = compile_label(
     r"(?:number of |total |viable |live )?(?:cells?|mini-?cells?|particles)(?: number| count)?(?: in (?:total|all|suspension))?"
 )
+_OTHER_COUNTED = compile_label(r"\bmini-?cells?\b|\bparticles?\b|\bphages?\b|\bbeads?\b|\bvirions?\b")
 # Each output is one vessel, so what is "per tube" is the total of it.
 _PER_VESSEL = compile_label(r"\bper (?:tube|vial|aliquot|portion|cryovial)\b|\bdose\b")
 _NOT_TOTAL = compile_label(
@@ -127,7 +128,9 @@ def _check_totals(transition: Transition, view: MaterialView, own: list[Claim]) 
         # "P total" is not the total of what "Ca concentration" gives.
         of_others = bool(_ELEMENT_LABEL.search(claim.label)) and not named and all(fitting)
         # The number of the cells is not that of the minicells, particles or phages that were added to them.
-        of_others |= is_cells and not named and all(name and "cell" not in name.split() for name in fitting)
+        if dimension == "number_density" and not _OTHER_COUNTED.search(claim.label):
+            others = {c.value for c in own if _OTHER_COUNTED.search(c.label)}
+            of_others |= any(amount.value in others for amount in fitting.values())
         amounts = [] if of_others else list((named or fitting).values())
         if len(amounts) != 1:
             continue

@@ -92,7 +92,7 @@ CHECKS = (
     Check("L12", "units", "units that are missing, of another dimension, or wrong by a prefix", "a quantity is given", (stated_units.check_units, stated_units.check_announced_units, stated_units.check_measured_units, limits.check_osmolality)),
     Check("L13", "times and growth", "times in order; age, passage and growth of cultures fit the time that passed",
           "times, densities and duration are known", (conditions.check_times, cultures.check_cultures, clocks.check_clocks), True),
-    Check("L14", "storage conditions", "the storage condition fits temperature and action; in incubators temperature and CO2 are stated",
+    Check("L14", "storage conditions", "the storage condition fits temperature and action; what comes into an incubator states temperature and CO2, and what stays does not lose them",
           "always", (conditions.check_storage_conditions,)),
     Check("L15", "measurable quantities", "no number of a quantity that the action does not measure",
           "the quantity is named in words", (measurable.check_measured_quantities,)),

@@ -237,6 +237,9 @@ def _read_triples(items: list[Any]) -> dict[str, Any]:
         or not any(units.split_number(cell) for cell in columns[value])
     ):
         return {}
+    # In {"name": "KCl", "mM": 20} the key of the value has the unit.
+    if unit is None and len(value) > 1 and units.find_dimension(re.split(r"[_\s(]+", value)[-1].rstrip(")")):
+        return {}
     result: dict[str, Any] = {}
     for row in rows:
         cell, of = row.get(value), row.get(unit) if unit else None

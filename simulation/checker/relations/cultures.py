@@ -134,9 +134,7 @@ def _check_age(before: MaterialView, after: MaterialView, elapsed: Decimal) -> F
             continue
         shown = ", ".join(str(age) for age in sorted(fresh))
         was = ", ".join(str(age) for age in sorted(old))
-        # Both ages count from one origin, so whole days add up without rounding.
-        allowed = Decimal("0.6") if kind == "DIV" and elapsed >= unit and elapsed % unit == 0 else tolerance
-        holds = any(abs(age - start - elapsed / unit) <= allowed for age in fresh for start in old)
+        holds = any(abs(age - start - elapsed / unit) <= tolerance for age in fresh for start in old)
         text = f"{after.name} had an age of {was} ({kind}); after {units.format_value(elapsed, 'duration')} it cannot be {shown}"
         yield from require(
             "L13", holds, after.name, f"about {min(old) + elapsed / unit:.3g} {kind}", f"{shown} {kind}", text

@@ -35,13 +35,13 @@ def test_a_dish_that_comes_into_an_incubator_states_its_settings():
     ("before", "right", "wrong"),
     [
         # 72 h are 3 days: 5 + 3 = 8
-        ({"DIV": "5 d"}, {"DIV": "8 d"}, {"DIV": "9 d"}),
+        ({"DIV": "5 d"}, {"DIV": "8 d"}, {"DIV": "11 d"}),
         ({"age": "fifth day in vitro"}, {"age": "day eight in vitro"}, {"age": "day eleven in vitro"}),
         ({"age": "5th day in vitro"}, {"age": "eighth day in vitro"}, {"age": "tenth day in vitro"}),
         ([{"k": "DIV", "v": 5, "u": "d"}], [{"k": "DIV", "v": 8, "u": "d"}], [{"k": "DIV", "v": 6, "u": "d"}]),
     ],
 )
-def test_whole_days_add_up_to_the_age_of_a_culture(before, right, wrong):
+def test_days_add_up_to_the_age_of_a_culture(before, right, wrong):
     def record(value):
         return {"culture": value, "volume": "2 mL"} if isinstance(value, list) else {**value, "volume": "2 mL"}
 

@@ -24,7 +24,7 @@ _ROUNDS = 40
 _NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
 # Observations are rarer than materials: half of all steps have none but a note of what was delivered. Where there are
 # measurements, most errors are planted in them; in a note alone, an error contradicts the materials and is found by that.
-_MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.2
+_MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.4
 # Fields that nearly every step has: with the share of a rare field they would make most of all errors.
 _COMMON_FIELDS = {
     "volume": 0.09, "concentration": 0.06, "phase": 0.08, "container": 0.2, "container_capacity": 0.25, "medium": 0.12,

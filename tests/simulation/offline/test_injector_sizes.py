@@ -132,6 +132,6 @@ def test_shares_are_divided_by_place_field_kind_and_scope():
         (edits.MATERIALS, "mass", "b", scopes.ONE),
     ]
     shares = compute_shares(keys, kinds, has_measurements=False)
-    # 20 % for observations; of the mass, half for each kind; of kind a, one part for one vessel and 1.5 for all.
-    assert shares == pytest.approx([0.2, 0.4 / 2.5, 0.4 * 1.5 / 2.5, 0.4])
+    # 40 % for observations; of the mass, half for each kind; of kind a, one part for one vessel and 1.5 for all.
+    assert shares == pytest.approx([0.4, 0.3 / 2.5, 0.3 * 1.5 / 2.5, 0.3])
     assert compute_shares(keys, kinds, has_measurements=True)[0] == pytest.approx(0.95)

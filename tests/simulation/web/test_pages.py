@@ -421,7 +421,7 @@ def test_each_step_shows_its_fidelity(staff_client: Client, simulated_episode: E
     page = get_text(staff_client.get(reverse("simulation:episode", args=[simulated_episode.code])))
     articles = re.findall(r"<article.*?</article>", page, re.S)
     wanted = [step.step["outcome"]["fidelity"] for step in simulated_episode.transitions.order_by("number")]
-    assert set(wanted) >= {"quantities computed", "state tracked", "bookkeeping only"}
+    assert set(wanted) >= {"quantities computed", "state tracked", "declared readings"}
     for article, badge in zip(articles, wanted, strict=True):
         assert re.search(rf'<span class="pill[^"]*">{badge}</span>', article)
 

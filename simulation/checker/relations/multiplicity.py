@@ -102,7 +102,10 @@ def _list_totals(
         for claim in found
         if claim.dimension in ("", "count")
         and claim.value >= 10
-        and (claim.matches(name) or any(re.search(rf"\b{unit}\b", claim.text, re.IGNORECASE) for unit in units_found))
+        and (
+            claim.matches(name)
+            or any(re.search(rf"\b{re.escape(unit)}\b", claim.text, re.IGNORECASE) for unit in units_found)
+        )
         and not _NOT_TOTAL.search(claim.label)
         and not (other is not None and claim.matches(other))
     }

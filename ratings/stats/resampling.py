@@ -216,10 +216,14 @@ def build_interval_rows(point: PointEstimate, basis: Uncertainty) -> Iterator[Es
         yield build_estimate(stat, None, n, {**args, **NEW_RATERS}, reason=reason)
         return
     resampled = compute_these_raters_interval(
-        value, basis.replicates, bias_corrected=basis.bias_corrected, widening=basis.widening
+        value,
+        basis.replicates,
+        bias_corrected=basis.bias_corrected,
+        widening=basis.widening,
+        within=_find_limits(value),
     )
     method = ITEM_BOOTSTRAP_CORRECTED if basis.bias_corrected else ITEM_BOOTSTRAP
-    if basis.fisher:
+    if basis.fisher and -1 < value < 1:  # atanh is defined between these values alone
         method = "item_bootstrap_fisher"
         if resampled.interval:
             # By the delta method, the standard error of z = atanh(value) is se / (1 - value^2) (Fisher 1915, Biometrika 10:507).
@@ -287,7 +291,13 @@ def _compute_new_raters_interval(value: float, basis: Uncertainty) -> ResampledI
         df = raters - 1.0
     elif basis.uses_student_t and rater_variance:
         df = (raters - 1) * (variance / rater_variance) ** 2  # Satterthwaite's degrees of freedom
-    return ResampledInterval(compute_symmetric_interval(value, variance, df=df), reason=basis.withheld_new)
+    interval = compute_symmetric_interval(value, variance, df=df, within=_find_limits(value))
+    return ResampledInterval(interval, reason=basis.withheld_new)
+
+
+def _find_limits(value: float) -> tuple[float, float]:
+    """Return the limits of an interval. With quadratic weights and few items a coefficient can be less than -1."""
+    return (-1 if value >= -1 else -inf), 1
 
 
 class Scope(NamedTuple):

@@ -47,6 +47,14 @@ def test_fisher_interval_is_skewed_towards_0() -> None:
     assert these.low + these.high < 1
 
 
+def test_value_below_minus_1_has_percentiles_and_no_limit_at_minus_1() -> None:
+    # Fisher's z is not defined there. New raters: -1.04 - 1.959964 sqrt(.000900901 + .0108) = -1.25202
+    point = AT._replace(value=-1.04)
+    these, new = build_interval_rows(point, Uncertainty(REPLICATES - 1.54, LEFT_OUT - 1.54, fisher=True))
+    assert (these.method, these.low, these.high) == ("item_bootstrap", pytest.approx(-1.07), pytest.approx(-1.01))
+    assert (new.low, new.high) == pytest.approx((-1.25202, -0.82798), abs=1e-5)
+
+
 def test_new_rater_interval_of_three_raters_uses_a_quantile_for_each_part() -> None:
     # jackknife of .45 .5 .55: 2/3 * .005 = .0033333; sqrt(1.96^2 * .000900901 + 4.302653^2 * .0033333) = .25529
     by = Uncertainty(REPLICATES, np.array([0.45, 0.5, 0.55]), linear=True)

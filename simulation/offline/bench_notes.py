@@ -16,7 +16,7 @@ from simulation.lab.outcomes import NOTE
 from simulation.offline.action_context import ActionContext
 from simulation.offline.appearance import describe_appearance
 from simulation.offline.vessels import Vessel, format_volume
-from simulation.offline.volumetric import format_delivered_volume
+from simulation.offline.volumetric import format_delivered_volume, format_weighed_masses
 
 _Note = tuple[str, str]  # description and value
 _MOST_GROUPS = 2  # groups of vessels with different volumes; more are noted as one range
@@ -106,13 +106,10 @@ def _format_range(volumes: Sequence[Decimal]) -> str:
 
 
 def _note_weighed(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:
-    """Yield the mass that each destination received, with the digits of an analytical balance."""
-    if context.values["mass"] is None:
-        return
-    source = context.get_selected_vessel("source")
-    number = sum(1 for vessel in vessels if source.barcode in vessel.sources)
-    grams = f"{context.get_number('mass') / 10**6:.4f} g"
-    yield f"Delivered from {source.name}", grams if number == 1 else f"{number} × {grams}"
+    """Yield the masses of the portions, in the order of their destinations, with the digits of the balance."""
+    for source in context.vessels.values():
+        if source.weighed:
+            yield f"Delivered from {source.name}", format_weighed_masses(source.weighed)
 
 
 def _note_volume(context: ActionContext, vessels: Sequence[Vessel]) -> Iterator[_Note]:

@@ -18,12 +18,14 @@ _LEAST_FACTOR = Decimal("0.1")  # of a dose that kills half: keeps noise from ma
 
 
 def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
-    """Apply the reactions, then the growth, then the survival that are declared for this action and its settings."""
+    """Apply the reactions, growth, maintenance and survival, in this order, that are declared for this action and its settings."""
     for reaction in context.list_declared("reactions"):
         _apply_reaction(context, vessel, reaction)
     for growth in context.list_declared("growth"):
         if vessel.contents.has_components([*growth.get("needs", ()), *growth.get("consumes", ())]):
             _apply_growth(vessel, growth, context.get_number("duration"))
+    for maintenance in context.list_declared("maintenance"):
+        _apply_maintenance(vessel, maintenance, context.get_number("duration"))
     for killing in context.list_declared("survival"):
         _apply_survival(context, vessel, killing)
 
@@ -202,6 +204,25 @@ def _apply_growth(vessel: Vessel, growth: Mapping[str, Any], seconds: Decimal) -
         dimension, per_cell = parse_yield(text)
         formed = None if new_cells is None else round_to_grain(new_cells * per_cell)
         _add_product(vessel, name, Component(dimension, formed, False))
+
+
+def _apply_maintenance(vessel: Vessel, maintenance: Mapping[str, Any], seconds: Decimal) -> None:
+    """Let living cells use up substrates for their maintenance, whether they grow or not (Pirt 1965).
+
+    The cells that there are now are taken for the whole time: growth is over in a small part of a long one.
+    """
+    parts = [part for name in maintenance["components"] if (part := vessel.contents.components.get(name))]
+    if not parts:
+        return
+    cells = sum_known(part.amount for part in parts)
+    times = seconds / quantities.parse_quantity(maintenance["every"], "duration").value
+    for name, text in maintenance["consumes"].items():
+        if (part := vessel.contents.components.get(name)) is None:
+            continue
+        left = None
+        if cells is not None and part.amount is not None:
+            left = max(ZERO, part.amount - round_to_grain(cells * parse_yield(text)[1] * times))
+        vessel.contents = vessel.contents.with_component(name, part.change_amount(left))
 
 
 def _add_product(vessel: Vessel, name: str, product: Component) -> None:

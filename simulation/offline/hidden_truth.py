@@ -23,6 +23,7 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   or `consumes` (as much as the scarcest substance allows; with `per_volume`, both limit the product). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
 - growth: `components` double in every `doubling_time`, up to the density `limit`. Each new cell `consumes` some of each
   substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
+- maintenance: living `components` use up this much of each substrate `every` so long, whether they grow or not
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
   component `into`. With `after`, this is the share left after that time, and cells die at a constant rate
 - decays: dilutions of `components` `below` a concentration lose activity with this `half_life` when `warmer_than` a temperature
@@ -104,6 +105,9 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
         {"components": a_list_of_texts, "doubling_time": a_quantity("duration")}, {
             "limit": a_concentration, "needs": a_list_of_texts, "consumes": an_object_of(a_yield), "forms": an_object_of(a_yield),
         },
+    ),
+    "maintenance": (
+        {"components": a_list_of_texts, "consumes": an_object_of(a_yield), "every": a_quantity("duration")}, {},
     ),
     "survival": (
         {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero},
@@ -270,7 +274,7 @@ def _check_action_fields(path: str, entry: Mapping[str, Any], action_type: Actio
     names = [entry["repeats"]] if "repeats" in entry and not isinstance(entry["action"], list) else []
     names += [entry["parameter"]] if "parameter" in entry else []
     # Half-times, doubling times and times of killing are compared with the duration of the action, so it must have one.
-    names += ["duration"] if {"half_time", "doubling_time", "after"} & entry.keys() else []
+    names += ["duration"] if {"half_time", "doubling_time", "after", "every"} & entry.keys() else []
     for scale in [scale for scale in list_scalings(entry) if isinstance(scale, Mapping)]:
         names.append(scale.get("parameter"))
         if parameter := parameters.get(str(scale.get("parameter"))):

@@ -62,6 +62,7 @@ class Vessel:
     tare: Decimal | None = None
     wells: Sequence[Mapping[str, Any]] = ()
     drawn: list[Decimal] = field(default_factory=list)  # volumes drawn in this step, in µL, as set on the pipette
+    weighed: list[Decimal] = field(default_factory=list)  # masses weighed out of it in this step, in µg
     errors: DeliveryErrors | None = None  # of the volumes drawn; without them, what is set is delivered
 
     @classmethod
@@ -280,10 +281,23 @@ class Vessel:
             raise RefusalError(f"short of mass: needs {needed}, {available} usable in {self.name}")
         else:
             share = mass / self.contents.mass
+        before = self.contents.mass
         moved, self.contents = self.contents.split_share(share, self.settled_components)
+        if mass is not None and before is not None:
+            # Set again: the share is a quotient, so mass times share may differ in the last digit.
+            moved, self.contents = replace(moved, mass=mass), replace(self.contents, mass=before - mass)
         self.sources.scale_amounts(1 - share)
         self.used_up = share == 1
         return moved
+
+    def weigh_portion(self, mass: Decimal, reserved: Decimal) -> Contents:
+        """Remove and return about this mass of a solid, as it was weighed, and leave what later portions need, `reserved`."""
+        available = self.contents.mass
+        if self.errors and available is not None and mass + reserved <= available:
+            weighed = self.errors.compute_weighed_mass(mass, self.barcode or self.name, len(self.weighed))
+            mass = min(weighed, available - reserved)
+        self.weighed.append(mass)
+        return self.draw_mass(mass)
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
         """Remove and return liquid over what is settled or bound; all if None. Raises RefusalError if impossible."""

@@ -1,6 +1,7 @@
-"""Instruments that deliver a volume: with how many digits a volume is set, and how far the delivered one may be off."""
+"""Instruments that deliver a volume or portion a solid: the digits of what is set, and how far the delivered amount is off."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache
@@ -52,6 +53,17 @@ def format_delivered_volume(volume: Decimal) -> str:
     return f"{volume / size:.{decimals}f} {unit}"
 
 
+def choose_readability(mass: Decimal) -> Decimal:
+    """Return the step in µg of the balance on which a portion is weighed: 0.1 mg, or 1 µg for less than 10 mg."""
+    return Decimal(1) if mass < 10_000 else Decimal("1E2")
+
+
+def format_weighed_masses(masses: Sequence[Decimal]) -> str:
+    """Return the masses of portions in grams, with the digits of the balance: "0.1003, 0.0991 g"."""
+    decimals = 6 if any(mass % 100 for mass in masses) else 4
+    return f"{', '.join(f'{mass / 10**6:.{decimals}f}' for mass in masses)} g"
+
+
 # A serviced pipette performs at about half of the limits of its standard, which are those of acceptance.
 _SERVICED = 0.5
 # Relative errors of an acoustic dispenser: half of the accuracy (10 %) and of the coefficient of variation (8 %) that the
@@ -59,6 +71,11 @@ _SERVICED = 0.5
 _ACOUSTIC_SYSTEMATIC, _ACOUSTIC_RANDOM = 0.05, 0.04
 # A volumetric flask of class A is filled to 0.1 % at 100 mL (ISO 1042); half of it is the scatter of flasks and readings.
 _MARK_SCATTER = 0.0005
+# Nobody spoons out exactly 100 mg. The mass of a weighed portion scatters around the one that was asked for by 1 mg and 0.1 %,
+# but by no more than 1 % (standard deviations), and is at most 3 % off. The European Pharmacopoeia permits 10 % for "about"
+# (General Notices 1.2).
+_GRAIN_SCATTER, _PORTION_SCATTER, _MOST_PORTION_SCATTER = 1000.0, 0.001, 0.01  # µg, and shares of the mass
+_LARGEST_PORTION_ERROR = 0.03
 
 
 @dataclass(frozen=True)
@@ -78,6 +95,13 @@ class DeliveryErrors:
         offset = _draw_systematic_share(self.seed_parts[0], str(dispenser.largest)) * float(dispenser.systematic)
         error = _SERVICED * (offset + rng.gauss(0, float(dispenser.random)))
         return _round_ratio(1 + error / float(volume))
+
+    def compute_weighed_mass(self, mass: Decimal, source: str, number: int) -> Decimal:
+        """Return the mass of a weighed portion as the balance displays it. All masses are in µg."""
+        scatter = min(_MOST_PORTION_SCATTER, _PORTION_SCATTER + _GRAIN_SCATTER / float(mass))
+        deviate = _create_rng(*self.seed_parts, "portion", source, number).gauss(0, scatter)
+        error = min(max(deviate, -_LARGEST_PORTION_ERROR), _LARGEST_PORTION_ERROR)
+        return (mass * _round_ratio(1 + error)).quantize(choose_readability(mass))
 
     def compute_mark_ratio(self, vessel: str) -> Decimal:
         """Return the volume up to the mark of a volumetric flask divided by its nominal volume."""

@@ -23,8 +23,8 @@ def transfer_material(context: ActionContext) -> None:
     destinations = _get_destinations(context, [source])
     if context.values["amount"] is not None:
         _require_total(source, context.get_number("amount"), len(destinations))
-    for destination in destinations:
-        destination.pour_in(_draw_portion(context, source, len(destinations)), source)
+    for number, destination in enumerate(destinations, start=1):
+        destination.pour_in(_draw_portion(context, source, len(destinations), number), source)
     context.reasoning = (
         f"The stated amount moved into {format_count(len(destinations), 'vessel')}; components follow the share of the "
         "source that moved."
@@ -195,12 +195,13 @@ def _get_destinations(context: ActionContext, sources: Sequence[vessels.Vessel])
     return destinations
 
 
-def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_count: int) -> Contents:
+def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_count: int, number: int) -> Contents:
+    """Draw the portion of one destination, counted from 1."""
     amount, mass = context.values["amount"], context.values["mass"]
     if amount is not None and mass is not None:
         raise vessels.RefusalError("two amounts: give a volume or a mass, not both")
     if mass is not None:
-        return source.draw_mass(mass)
+        return source.weigh_portion(mass, reserved=mass * (destination_count - number))
     if amount is not None:
         return source.draw_volume(amount)
     if destination_count > 1 or source.unlimited:

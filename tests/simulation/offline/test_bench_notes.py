@@ -1,9 +1,11 @@
 """Routine notes: what is noted, with which digits, and that notes are no evidence."""
 
+import re
 from decimal import Decimal
 
 import pytest
 
+from simulation.lab import quantities
 from simulation.lab.outcomes import NOTE
 from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.bench_notes import NOTES
@@ -109,9 +111,12 @@ def test_filling_up_notes_the_range_of_the_volumes_delivered(small):
     assert notes[0] == ("Delivered from water", "3 volumes, 2.00 mL to 4.00 mL")
 
 
-def test_transfer_of_a_solid_notes_the_mass_with_the_digits_of_an_analytical_balance(small):
-    notes = small.read_notes("Transfer", "powder tubes", source="@powder", mass="2.5 mg")
-    assert notes == [("Delivered from powder", "0.0025 g")]
+def test_transfer_of_a_solid_notes_the_mass_as_it_was_weighed(small):
+    ((description, value),) = small.read_notes("Transfer", "powder tubes", source="@powder", mass="2.5 mg")
+    # Below 10 mg a microbalance shows 0.001 mg; 2.5 mg and at most 3 % more or less
+    assert description == "Delivered from powder" and re.fullmatch(r"0\.002[45]\d\d g", value)
+    weighed = small.bench.history[-1].outcome.new_materials[-1].properties["mass"]
+    assert weighed == quantities.format_quantity(Decimal(value.removesuffix(" g")) * 10**6, "mass")
 
 
 def test_incubation_notes_a_display_near_the_set_temperature(small):

@@ -132,3 +132,18 @@ def test_acoustic_droplets_have_relative_errors():
     ]
     assert stdev(ratios) == pytest.approx(0.04, rel=0.2)
     assert mean(ratios) == pytest.approx(1, abs=0.05 + 0.01)
+
+
+@pytest.mark.parametrize(
+    ("mass", "scatter"),
+    # 1 mg and 0.1 % of the mass, at most 1 %
+    [(9_500, 0.01), (200_000, 0.006), (4_000_000, 0.00125)],
+)
+def test_masses_of_weighed_portions_scatter_less_the_larger_they_are(mass, scatter):
+    masses = [DeliveryErrors((8, 1)).compute_weighed_mass(Decimal(mass), "MAT-A", number) for number in range(400)]
+    errors = [float(weighed) / mass - 1 for weighed in masses]
+    assert stdev(errors) == pytest.approx(scatter, rel=0.12)  # 3 / sqrt(2 * 400)
+    assert mean(errors) == pytest.approx(0, abs=3 * scatter / 20)
+    assert max(map(abs, errors)) <= 0.0301
+    # Analytical balances display 0.1 mg, microbalances, for less than 10 mg, 0.001 mg.
+    assert all(weighed % (1 if mass < 10_000 else 100) == 0 for weighed in masses)

@@ -53,6 +53,55 @@ def test_culture_stops_at_its_density_and_leaves_the_rest_of_the_substrate(lab):
     assert get_amount(small, "flask", "glucose") == 1500
 
 
+def test_cells_that_do_not_grow_still_use_up_glucose_for_their_maintenance(lab):
+    small = SmallLab(
+        lab.catalogue,
+        build_material("flask", "suspension", contents={"glucose": "10 mg/mL"}, hidden={"soil cells": "1e8 cells/mL"}),
+        build_material("sterile", contents={"glucose": "10 mg/mL"}),
+        truth={
+            "maintenance": [
+                {
+                    "action": "Incubate",
+                    "components": ["soil cells"],
+                    "consumes": {"glucose": "0.02 mg per 1e9 cells"},
+                    "every": "1 h",
+                }
+            ]
+        },
+    )
+    small.run_step("Incubate", "flask sterile", temperature="28 °C", duration="14 day")
+    # 1e8 cells use up 2 µg in an hour, 672 µg in the 336 h of 14 days; the 10 mg of the sterile flask stay.
+    assert get_amount(small, "flask", "glucose") == 10_000 - 672
+    assert small.get_property("flask", "glucose amount") == "not determined"
+    assert small.get_property("sterile", "glucose concentration") == "10 mg/mL"
+    # After years nothing is left, and never less than nothing.
+    for _ in range(20):
+        small.run_step("Incubate", "flask", temperature="28 °C", duration="14 day")
+    assert get_amount(small, "flask", "glucose") == 0
+
+
+def test_cultures_on_rock_take_up_nitrogen_and_glucose_with_or_without_mineral(lab):
+    bench = lab.play_reference("weathering-enhancement-quantification")
+    incubated = next(step for step in bench.history if step.action.name == "Incubate")
+    flasks = {material.name: material for material in incubated.outcome.new_materials}
+
+    def compute_use(name, component, before):  # share of what was in 30 mL of medium
+        return 1 - Decimal(flasks[name].ledger["components"][component]["amount"]) / before
+
+    # With mineral: 3e8 cells/mL in 30.3 mL, 0.153 mg of ammonium chloride per 1e9 cells: 1.4 mg of 30 mg
+    assert compute_use("Weathering flask 1", "ammonium chloride", 30_000) == pytest.approx(
+        Decimal("0.0454"), abs=Decimal("0.006")
+    )
+    # Without: 0.8 doublings of 1e7 cells/mL on stored phosphorus: 0.037 mg of 30 mg
+    assert compute_use("Flask without mineral 1", "ammonium chloride", 30_000) == pytest.approx(
+        Decimal("0.00124"), rel=Decimal("0.4")
+    )
+    assert compute_use("Abiotic flask 1", "ammonium chloride", 30_000) == 0
+    # Glucose: (9.5 + 0.017 * 336) mg per 1e9 cells, so 4.6 of 10 mg/mL with mineral
+    assert compute_use("Weathering flask 1", "glucose", 300_000) == pytest.approx(Decimal("0.455"), abs=Decimal("0.05"))
+    assert 0 < compute_use("Flask without mineral 1", "glucose", 300_000) < Decimal("0.05")
+
+
 def test_label_names_a_substrate_whose_amount_is_no_longer_known(lab):
     small = grow(lab, "5 mg/mL", "4 h")
     assert small.get_property("flask", "glucose concentration") is None

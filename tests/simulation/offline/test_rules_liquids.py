@@ -1,5 +1,7 @@
 """Moving liquids and solids: arithmetic, and what is rejected."""
 
+from decimal import Decimal
+
 import pytest
 
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
@@ -64,9 +66,25 @@ def test_all_of_a_suspension_stays_a_suspension_in_its_new_vessel(lab):
 
 def test_a_solid_moves_by_mass(small):
     small.run_step("Transfer", "powder tubes", "weighed", source="@powder", mass="2.5 mg")
-    # a quarter of 171.12 µmol
-    assert small.get_property("weighed", "salt amount") == "42.78 µmol"
-    assert (small.get_property("weighed", "mass"), small.get_property("powder", "mass")) == ("2.5 mg", "7.5 mg")
+    ledgers = [small[key].ledger for key in ("weighed", "powder")]
+    masses = [Decimal(ledger["mass"]) for ledger in ledgers]
+    assert sum(masses) == 10_000  # µg
+    # 2.5 mg, at most 3 % off, and as much salt as the share of 10 mg that hold 171.12 µmol
+    assert masses[0] == pytest.approx(2500, abs=75)
+    amounts = [Decimal(ledger["components"]["salt"]["amount"]) for ledger in ledgers]
+    assert amounts[0] == pytest.approx(masses[0] * Decimal("17.112"), abs=Decimal("1E-6"))
+    assert sum(amounts) == 171_120
+
+
+def test_weighed_portions_vary_and_together_take_no_more_than_there_is(small):
+    small.run_step("Aliquot", "water tubes", "a b c d", volume="100 µL", count=4)
+    step = small.run_step("Transfer", "powder a b c d", source="@powder", mass="2.5 mg")
+    assert step.outcome.success, step.outcome.failure_reason
+    # 10 mg is all there is, 42.78 µmol of salt in each quarter of it, at most 3 % off
+    amounts = [Decimal(small[key].ledger["components"]["salt"]["amount"]) for key in "abcd"]
+    assert len(set(amounts)) > 1 and sum(amounts) <= 171_120
+    assert all(amount == pytest.approx(42_780, rel=Decimal("0.03")) for amount in amounts)
+    assert "short of mass" in small.get_rejection("Transfer", "powder a", source="@powder", mass="2.5 mg")
 
 
 def test_a_serial_dilution_divides_by_the_factor_each_time(small):

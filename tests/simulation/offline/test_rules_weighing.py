@@ -110,12 +110,12 @@ def test_three_rinses_with_pure_water_carry_off_two_percent_of_a_precipitate_eac
     assert weigh(small) == pytest.approx([-23.5, -23.5], abs=0.6)
 
 
-@pytest.mark.parametrize(("rinses", "concentration"), [(1, 1), (3, 1 / 21**2)])
+@pytest.mark.parametrize(("rinses", "concentration"), [(1, 20 / 21), (3, 20 / 21**3)])
 def test_the_last_rinse_carries_the_less_of_the_filtrate_the_more_often_the_residue_was_rinsed(
     small, rinses, concentration
 ):
     filter_slurry(small, rinses=rinses, made="filtrate rinse", keep_last_rinse=True)
     assert small.get_property("rinse", "rinse") == f"last of {rinses} x 10 mL of salty"
-    # 0.5 mL x 20 mM = 10 µmol are held back; each rinse of 10 mL leaves 0.5 / 10.5 of it
+    # 0.5 mL x 20 mM = 10 µmol are held back; of this, each rinse of 10 mL takes 10 / 10.5 along and leaves 0.5 / 10.5
     amount = float(small["rinse"].ledger["components"]["silver nitrate"]["amount"]) / 1000
     assert amount == pytest.approx(10 * concentration)

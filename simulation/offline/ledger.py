@@ -129,6 +129,10 @@ class Contents:
         deviations = {name: (1 + self.deviations.get(name, ZERO)) * ratio - 1 for name in names}
         return replace(self, deviations=_round_deviations(deviations))
 
+    def with_volume_deviation(self, deviation: Decimal) -> "Contents":
+        """Return a copy whose volume deviates from the books by this share, with the same amounts of all components."""
+        return replace(self, deviations=_round_deviations({**self.deviations, VOLUME: deviation}))
+
     def with_deviation_of(self, name: str, source: str) -> "Contents":
         """Return a copy in which a component deviates from the books like another one, out of which it was made."""
         return replace(self, deviations=_round_deviations({**self.deviations, name: self.deviations.get(source, ZERO)}))

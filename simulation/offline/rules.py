@@ -14,6 +14,7 @@ from simulation.offline.bench_notes import record_notes
 from simulation.offline.declarations import react_on_contact
 from simulation.offline.handlers import HANDLERS
 from simulation.offline.handlers.dryness import cool_in_air
+from simulation.offline.handlers.evaporation import evaporate
 from simulation.offline.vessels import Phase, RefusalError, Vessel
 from simulation.offline.volumetric import DeliveryErrors
 
@@ -87,6 +88,8 @@ class RuleBasedTransitionModel:
             taken_names={material.name for material in situation.inventory},
         )
         for code, seconds in waited.items():
-            context.expose(vessels[code], seconds, vessels[code].get_temperature())
+            temperature = vessels[code].get_temperature()
+            context.expose(vessels[code], seconds, temperature)
+            evaporate(vessels[code], seconds, temperature)
             cool_in_air(vessels[code], seconds)
         return context

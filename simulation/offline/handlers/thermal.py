@@ -10,6 +10,7 @@ from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes
 from simulation.offline.handlers.dryness import COLD, HOT, drive_off_moisture, is_cooled, set_cold
+from simulation.offline.handlers.evaporation import evaporate
 from simulation.offline.ledger import CELLS, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
@@ -33,6 +34,7 @@ _PLASTIC_LIMIT = Decimal(120)  # °C, the most that plastic withstands
 # Words in the description of a container. Glass is checked first: a "glass tube" has a plastic word too.
 _GLASS = ("glass", "crucible", "porcelain", "quartz", "ceramic", "beaker", "volumetric", "weighing")
 _PLASTIC = ("tube", "plate", "plastic", "poly", "flask", "cryovial", "dish")
+_HUMID = Decimal(95)  # % relative humidity over a tray of water, as in a carbon dioxide incubator
 _MOISTURE = "water"  # the component that drying removes from a solid
 
 
@@ -65,6 +67,8 @@ def incubate_samples(context: ActionContext) -> None:
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
             context.expose(vessel, context.get_number("duration"), temperature)
+            humidity = _HUMID if context.values["atmosphere"] == "humid air" else None
+            evaporate(vessel, context.get_number("duration"), temperature, humidity, context.values["cover"])
 
 
 @handles("culture", "Growth by the declared doubling time, and what else the experiment declares for these conditions.")
@@ -77,7 +81,9 @@ def culture_cells(context: ActionContext) -> None:
         surroundings = {name: quantities.format_quantity(*number) for name, number in numbers.items()}
         vessel.move_to_condition("cell_culture_conditions", **surroundings)
         apply_declared_changes(context, vessel)
-        context.expose(vessel, context.get_number("duration"), context.get_number("temperature"))
+        duration, temperature = context.get_number("duration"), context.get_number("temperature")
+        context.expose(vessel, duration, temperature)
+        evaporate(vessel, duration, temperature, context.get_number("humidity"))
 
 
 @handles("wait", "Time passes at the temperature of the place where each material stands.")
@@ -87,6 +93,7 @@ def wait_in_place(context: ActionContext) -> None:
         if vessel.phase != Phase.FROZEN:
             apply_declared_changes(context, vessel)
             context.expose(vessel, context.get_number("duration"), vessel.get_temperature())
+            evaporate(vessel, context.get_number("duration"), vessel.get_temperature())
 
 
 @handles("storage", "Watery liquids freeze in the cold and thaw by volume, temperature and time.")

@@ -11,7 +11,7 @@ from simulation.offline.action_context import ActionContext
 from simulation.offline.declared_numbers import parse_concentration, parse_number, parse_reading, split_slope
 from simulation.offline.instrument_ranges import find_range
 from simulation.offline.ledger import LOST_PREFIXES, ONE, ZERO, Contents, sum_known
-from simulation.offline.run_conditions import expose
+from simulation.offline.run_conditions import Peak, expose, overload_column
 from simulation.offline.vessels import Vessel
 
 # Dead cells scatter light, and degraded DNA and denatured protein still absorb it and take up dyes.
@@ -32,10 +32,37 @@ def record_responses(context: ActionContext, vessel: Vessel, measured: Contents)
         elif "upper_limit" in response and x > parse_point(response, parameter, response["upper_limit"]):
             readings = "off scale, above the linear range"
         else:
-            readings = _format_readings(context, vessel, response, _evaluate_response(context, response, x))
+            true_value = _evaluate_response(context, response, x)
+            if context.action_type.name == "HPLC" and response["unit"] == "min":
+                true_value = _overload_column(context, measured, response, true_value)
+            readings = _format_readings(context, vessel, response, true_value)
         context.record_observation(f"{context.describe_run(vessel)}: {response['signal']}", "quantitative", readings)
         recorded = True
     return recorded
+
+
+def _overload_column(
+    context: ActionContext, measured: Contents, response: Mapping[str, Any], true_value: Decimal
+) -> Decimal:
+    """Return a retention time or peak width as the load of the column makes it, if both of the peak are declared."""
+    analyte = response["signal"].split(" ", 1)[0]
+    of_peak = [
+        other
+        for other in context.list_declared("responses")
+        if other["unit"] == "min" and other["signal"].startswith(f"{analyte} ")
+    ]
+    retention = next((other for other in of_peak if "retention time" in other["signal"]), None)
+    width = next((other for other in of_peak if "peak width" in other["signal"]), None)
+    if retention is None or width is None or response not in (retention, width):
+        return true_value
+    values = [compute_signal(context, measured, other) for other in (retention, width)]
+    if values[0] is None or values[1] is None:
+        return true_value
+    name = retention.get("component", "")
+    by_mass = name in measured.components and measured.components[name].dimension == "mass"
+    concentration = measured.as_delivered().compute_concentration(name) if by_mass else None
+    peak = overload_column(context, Peak(values[0], values[1]), concentration)
+    return peak.retention if response is retention else peak.width
 
 
 def _format_readings(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], true_value: Decimal) -> str:

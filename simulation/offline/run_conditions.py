@@ -1,4 +1,4 @@
-"""How the settings of a run spoil a measurement: back pressure, carryover, exposure and the rate of events."""
+"""How the settings of a run spoil a measurement: back pressure and load of a column, carryover, exposure and the rate of events."""
 
 import re
 from collections.abc import Mapping
@@ -12,6 +12,11 @@ from simulation.offline.ledger import ONE, ZERO, Contents
 _COLUMN = re.compile(r"(?P<length>[0-9.]+) x (?P<diameter>[0-9.]+) mm, (?P<particle>[0-9.]+) µm")
 _MOST_PRESSURE = Decimal(600)  # bar; pumps stop there (1260 Infinity)
 _POROSITY = Decimal("0.4")  # share of a packed bed that is between the particles
+_TOTAL_POROSITY = Decimal("0.6")  # with the pores of the particles: what the mobile phase fills, 1.5 mL of 150 x 4.6 mm
+# µg per mL of adsorbent that would cover it (saturation capacity). Isotherms of small molecules on C18 phases end at 100 to 250
+# mg/mL (Gritti and Guiochon).
+_SATURATION = Decimal(150_000)
+_HALF_HEIGHT = Decimal("2.3548")  # width of a Gaussian peak at half its height / its standard deviation
 _PI = Decimal("3.14159265")
 # mPa·s at 25 °C of the most viscous mixture with water that a run may pass through, and its change per °C.
 _VISCOSITIES = {"methanol": Decimal("1.6"), "acetonitrile": Decimal("1.0")}
@@ -68,6 +73,36 @@ def compute_column_pressure(context: ActionContext) -> Decimal | None:
     velocity = flow / (_PI * diameter**2 / 4)
     packing = 180 * (1 - _POROSITY) ** 2 / _POROSITY**3
     return packing * viscosity * length * velocity / particle**2 / 10**5
+
+
+class Peak(NamedTuple):
+    """A chromatographic peak: retention time and width at half height, both in min."""
+
+    retention: Decimal
+    width: Decimal
+
+
+def overload_column(context: ActionContext, peak: Peak, concentration: Decimal | None) -> Peak:
+    """Return a declared HPLC peak as it is with the mass and volume injected. `concentration` is in µg/mL, None if unknown.
+
+    The variances of three causes add up: the declared peak (width / 2.355)², the plug of volume V injected at the flow F,
+    (V/F)² / 12, and the triangle into which a Langmuir isotherm distorts a band, W² / 18, with
+    W = t0 k (2 sqrt(Lf) - Lf) and the load Lf = mass injected / saturation capacity of the column (ideal model, Golshan-Shirazi and
+    Guiochon 1988). The triangle grows towards earlier times, so the peak moves by W when it dominates, and by a share of W equal to
+    its share of the standard deviation before, which is in proportion to the mass.
+    """
+    if (column := _COLUMN.search(str(context.values["column"]))) is None:
+        return peak
+    empty_volume = _PI * Decimal(column["diameter"]) ** 2 / 4 * Decimal(column["length"]) / 1000  # mL
+    flow = context.get_number("flow_rate")  # mL/min
+    injected = context.get_number("injection_volume") / 1000  # mL
+    hold_up_time = empty_volume * _TOTAL_POROSITY / flow
+    load = (concentration or ZERO) * injected / (empty_volume * (1 - _TOTAL_POROSITY) * _SATURATION)
+    load = min(load, ONE)
+    base = max(ZERO, peak.retention - hold_up_time) * (2 * load.sqrt() - load)
+    variance = (peak.width / _HALF_HEIGHT) ** 2 + (injected / flow) ** 2 / 12 + base**2 / 18
+    deviation = variance.sqrt()
+    return Peak(peak.retention - base * (base / Decimal(18).sqrt()) / deviation, _HALF_HEIGHT * deviation)
 
 
 def describe_pump_stop(context: ActionContext) -> str:

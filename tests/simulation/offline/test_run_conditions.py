@@ -200,3 +200,50 @@ def test_run_that_ends_before_the_peak_comes_shows_none(lab, flow_rate, observed
     else:
         assert len(seen) == 1 and seen[0].description.endswith("no peak within the run time of 6 min")
     assert small.get_property("standard", "volume") == "990 µL"
+
+
+LATE_RETENTION = {"action": "HPLC", "component": "dye", "signal": "dye retention time", "unit": "min", "noise": "0",
+             "table": [["0 µg/mL", "5.83 min"], ["1 mg/mL", "5.83 min"]]}  # fmt: skip
+LATE_WIDTH = {"action": "HPLC", "parameter": "flow_rate", "within": ["dye"], "signal": "dye peak width at half height", "unit": "min",
+         "noise": "0", "table": [["0.5 mL/min", "0.14 min"], ["1 mL/min", "0.14 min"]]}  # fmt: skip
+
+
+def inject(lab, concentration, volume, column="C18, 150 x 4.6 mm, 5 µm", **parameters):
+    """Return the retention time and the width of the peak in min."""
+    vial = build_material("vial", contents={"dye": concentration}, container="2 mL vial")
+    small = SmallLab(lab.catalogue, vial, truth={"responses": [LATE_RETENTION, LATE_WIDTH]})
+    found = small.read_values(
+        "HPLC", "vial", injection_volume=volume, column=column, replicate_injections=1, run_time="20 min", **parameters
+    )
+    return [float(value.removesuffix(" min")) for value in found]
+
+
+@pytest.mark.parametrize(
+    ("concentration", "volume", "retention", "width"),
+    [
+        # Little dye in little volume: the declared peak.
+        ("10 µg/mL", "1 µL", 5.83, 0.140),
+        # 1 µg: a load of 1 / (0.997 mL x 150 mg/mL) = 6.7e-6; base 4.33 min x 0.00517 = 0.0224 min, which is too little to see
+        ("100 µg/mL", "10 µL", 5.83, 0.141),
+        # A plug of 0.1 min: 2.355 sqrt(0.0595² + 0.1²/12)
+        ("1 µg/mL", "100 µL", 5.83, 0.1557),
+        # 100 µg: base 4.33 min x (2 sqrt(6.69e-4) - 6.69e-4) = 0.221 min, standard deviation 0.0521 min of 0.0842 min in all
+        ("1 mg/mL", "100 µL", 5.83 - 0.221 * 0.0521 / 0.0842, 2.3548 * 0.0842),
+    ],
+)
+def test_peaks_broaden_and_come_earlier_where_the_column_is_overloaded(lab, concentration, volume, retention, width):
+    assert inject(lab, concentration, volume) == pytest.approx([retention, width], rel=0.006)
+
+
+def test_a_narrow_column_is_overloaded_by_a_fraction_of_the_mass(lab):
+    wide = inject(lab, "1 mg/mL", "10 µL")
+    # At 0.2 mL/min, so that the pump can push it through the fine particles; the declared peak is the same.
+    narrow = inject(
+        lab, "1 mg/mL", "10 µL", "C18, 100 x 2.1 mm, 1.8 µm", flow_rate="0.2 mL/min", mobile_phase_b="acetonitrile"
+    )
+    # 10 µg load 0.997 mL of adsorbent to 6.7e-5, a base of 4.33 min x 0.0163 = 0.071 min or a standard deviation of 0.017 min,
+    # and 0.139 mL to 4.8e-4, 4.79 min x 0.0433 = 0.207 min or 0.049 min, beside 0.0595 min of the declared peak and a plug of
+    # 10 µL / 0.2 mL/min = 0.05 min, which adds 0.0144 min.
+    assert wide[1] == pytest.approx(2.3548 * (0.0595**2 + 0.0167**2 + 0.0029**2) ** 0.5, rel=0.01)
+    assert narrow[1] == pytest.approx(2.3548 * (0.0595**2 + 0.0489**2 + 0.0144**2) ** 0.5, rel=0.01)
+    assert narrow[0] < wide[0] < 5.83

@@ -9,7 +9,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from simulation.lab import quantities
-from simulation.lab.materials import CONTENT_KINDS
+from simulation.lab.materials import CONTENT_KINDS, Material
+from simulation.offline.phases import Phase
 
 if TYPE_CHECKING:
     from simulation.offline.vessels import Vessel
@@ -325,6 +326,20 @@ def _format_decimal(number: Decimal | None) -> str:
         return ""
     text = format(number, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def load_contents(material: Material) -> Contents:
+    """Return the contents in the ledger, with a missing volume or mass taken from the properties."""
+    contents = Contents.from_ledger(material.ledger)
+    properties: Mapping[str, Any] = material.properties
+    volume, mass = contents.volume, contents.mass
+    if volume is None and properties.get("volume"):
+        volume = quantities.parse_quantity(properties["volume"], "volume").value
+    if volume is None and properties.get("phase") in (*Phase.SOLIDS, Phase.EMPTY):
+        volume = ZERO
+    if mass is None and properties.get("mass"):
+        mass = quantities.parse_quantity(properties["mass"], "mass").value
+    return replace(contents, volume=volume, mass=mass)
 
 
 class Sources(dict[str, tuple[Decimal | None, str]]):

@@ -1,4 +1,6 @@
-"""The phases that a material can have: what it looks like and how it can be handled."""
+"""The phases that a material can have, the temperatures of the places where it is kept, and how fast it thaws there."""
+
+from decimal import Decimal
 
 
 class Phase:
@@ -16,3 +18,12 @@ PHASES = (
     Phase.EMPTY, Phase.CONSUMABLE, Phase.LIQUID, Phase.SUSPENSION, Phase.FROZEN, Phase.ADHERENT, Phase.GEL, Phase.PLATE,
     Phase.SEDIMENTED, *Phase.SOLIDS,
 )  # fmt: skip
+
+INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
+# °C of each environmental condition. Incubators have these only if the material shows no temperature of its own.
+TEMPERATURES = {
+    "room_temp": "22", "4C": "4", "-20C": "-20", "-80C": "-80", "-196C": "-196", "ice": "0.5", "dry_ice": "-78",
+    "incubating_conditions": "37", "cell_culture_conditions": "37",
+}  # fmt: skip
+# (temperature in °C, seconds): above this temperature each started millilitre takes this long to thaw.
+THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (Decimal(0), 3600))

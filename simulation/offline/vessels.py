@@ -8,20 +8,24 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, UNLIMITED, Material, NewMaterial
 from simulation.offline import damage
-from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, Sources, find_original
+from simulation.offline.ledger import (
+    ATTACHED,
+    CELLS,
+    ONE,
+    PARTICLES,
+    ZERO,
+    Contents,
+    Sources,
+    find_original,
+    load_contents,
+)
+from simulation.offline.phases import INCUBATORS, TEMPERATURES, THAWING_TIMES
 from simulation.offline.phases import PHASES as PHASES
 from simulation.offline.phases import Phase as Phase
 from simulation.offline.volumetric import DeliveryErrors
 
 SMALLEST_DRAW = Decimal("0.5")  # µL, the least that a pipette delivers
 
-# °C of each environmental condition. Incubators have these only if the material shows no temperature of its own.
-_TEMPERATURES = {
-    "room_temp": "22", "4C": "4", "-20C": "-20", "-80C": "-80", "-196C": "-196", "ice": "0.5", "dry_ice": "-78",
-    "incubating_conditions": "37", "cell_culture_conditions": "37",
-}  # fmt: skip
-# (temperature in °C, seconds): above this temperature each started millilitre takes this long to thaw.
-_THAWING_TIMES = ((Decimal(30), 120), (Decimal(15), 600), (ZERO, 3600))
 # Properties of a vessel and its contents after drying. They end when something is put in.
 _DRY_STATES = ("condition", "dried", "moisture")
 # Properties of the container. They do not move with the contents.
@@ -31,7 +35,6 @@ LIQUID_PROPERTIES = (
     "appearance", "pH", "purity", "density", "osmolality", "conductivity", "viscosity", "refractive index",
     "surface tension", "freezing point", "viability", "dissolved gas", "filtered through", "sterility",
 )  # fmt: skip
-_INCUBATORS = ("incubating_conditions", "cell_culture_conditions")
 # Properties that describe where a material is. They are removed when it moves.
 _SURROUNDINGS = ("temperature", "carbon dioxide", "humidity")
 
@@ -68,7 +71,7 @@ class Vessel:
     @classmethod
     def from_material(cls, material: Material, now: int) -> "Vessel":
         """Return a working copy of a material as it is now: thawed if it was frozen and has been warm for long enough."""
-        contents, ledger = _load_contents(material), material.ledger
+        contents, ledger = load_contents(material), material.ledger
         vessel = cls(
             name=material.name,
             properties=drop_component_properties(material.properties, contents),
@@ -151,9 +154,9 @@ class Vessel:
         """Return the temperature of the surroundings in °C."""
         written = self.properties.get("temperature")
         # Only incubators are set to a temperature; elsewhere the condition determines it.
-        if written and self.condition in _INCUBATORS:
+        if written and self.condition in INCUBATORS:
             return quantities.parse_quantity(written, "temperature").value
-        return Decimal(_TEMPERATURES[self.condition])
+        return Decimal(TEMPERATURES[self.condition])
 
     def thaw_if_warm(self, temperature: Decimal, seconds: Decimal) -> None:
         """Thaw a frozen material if it has been at this temperature for long enough."""
@@ -162,7 +165,7 @@ class Vessel:
             return
         # Rounded up by integer division of the negative number.
         millilitres = -(-volume // 1000)
-        needed = next((millilitres * time for above, time in _THAWING_TIMES if temperature > above), None)
+        needed = next((millilitres * time for above, time in THAWING_TIMES if temperature > above), None)
         if needed is not None and seconds >= needed:
             self.phase = Phase.SUSPENSION if self.contents.list_components_of_kind(CELLS) else Phase.LIQUID
 
@@ -186,7 +189,7 @@ class Vessel:
 
     def leave_incubator(self) -> None:
         """Move the vessel to the bench if it is in an incubator."""
-        if self.condition in _INCUBATORS:
+        if self.condition in INCUBATORS:
             self.move_to_condition("room_temp")
 
     def move_to_condition(self, condition: str, **surroundings: str) -> None:
@@ -289,15 +292,6 @@ class Vessel:
         self.sources.scale_amounts(1 - share)
         self.used_up = share == 1
         return moved
-
-    def weigh_portion(self, mass: Decimal, reserved: Decimal) -> Contents:
-        """Remove and return about this mass of a solid, as it was weighed, and leave what later portions need, `reserved`."""
-        available = self.contents.mass
-        if self.errors and available is not None and mass + reserved <= available:
-            weighed = self.errors.compute_weighed_mass(mass, self.barcode or self.name, len(self.weighed))
-            mass = min(weighed, available - reserved)
-        self.weighed.append(mass)
-        return self.draw_mass(mass)
 
     def take_supernatant(self, volume: Decimal | None = None) -> Contents:
         """Remove and return liquid over what is settled or bound; all if None. Raises RefusalError if impossible."""
@@ -404,17 +398,3 @@ def drop_component_properties(properties: Mapping[str, Any], contents: Contents)
     names = {*contents.components, *map(find_original, contents.components)}
     computed = {f"{name} {what}" for name in names for what in ("concentration", "amount")}
     return {name: value for name, value in properties.items() if name not in computed}
-
-
-def _load_contents(material: Material) -> Contents:
-    """Return the contents in the ledger, with a missing volume or mass taken from the properties."""
-    contents = Contents.from_ledger(material.ledger)
-    properties: Mapping[str, Any] = material.properties
-    volume, mass = contents.volume, contents.mass
-    if volume is None and properties.get("volume"):
-        volume = quantities.parse_quantity(properties["volume"], "volume").value
-    if volume is None and properties.get("phase") in (*Phase.SOLIDS, Phase.EMPTY):
-        volume = ZERO
-    if mass is None and properties.get("mass"):
-        mass = quantities.parse_quantity(properties["mass"], "mass").value
-    return replace(contents, volume=volume, mass=mass)

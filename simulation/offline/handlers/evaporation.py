@@ -91,4 +91,4 @@ def _measure_mouth(vessel: Vessel) -> float:
     height = _SLENDER_HEIGHT if any(word in container for word in _SLENDER) else _HEIGHT
     capacity = vessel.get_capacity() if vessel.properties.get("container_capacity") else vessel.contents.volume or ZERO
     millilitres = float(capacity) / 1000
-    return math.pi / 4 * (4 * millilitres / (math.pi * height)) ** (2 / 3)
+    return math.pi / 4 * math.pow(4 * millilitres / (math.pi * height), 2 / 3)

@@ -201,7 +201,7 @@ def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_co
     if amount is not None and mass is not None:
         raise vessels.RefusalError("two amounts: give a volume or a mass, not both")
     if mass is not None:
-        return source.weigh_portion(mass, reserved=mass * (destination_count - number))
+        return _weigh_portion(source, mass, reserved=mass * (destination_count - number))
     if amount is not None:
         return source.draw_volume(amount)
     if destination_count > 1 or source.unlimited:
@@ -210,6 +210,16 @@ def _draw_portion(context: ActionContext, source: vessels.Vessel, destination_co
         return source.draw_mass(None)
     source.require_liquid()
     return source.draw_volume(_compute_usable_volume(source))
+
+
+def _weigh_portion(source: vessels.Vessel, mass: Decimal, reserved: Decimal) -> Contents:
+    """Remove and return about this mass of a solid, as it was weighed, and leave what later portions need, `reserved`."""
+    available = source.contents.mass
+    if source.errors and available is not None and mass + reserved <= available:
+        weighed = source.errors.compute_weighed_mass(mass, source.barcode or source.name, len(source.weighed))
+        mass = min(weighed, available - reserved)
+    source.weighed.append(mass)
+    return source.draw_mass(mass)
 
 
 def _add_solvent(

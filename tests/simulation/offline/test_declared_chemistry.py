@@ -148,3 +148,26 @@ def test_peaks_of_ferrocene_separate_with_scan_rate_as_nicholson_computed():
                 assert NICHOLSON[above] - 5 <= separation <= NICHOLSON[below] + 5, (constant, name)
                 compared += 1
     assert compared > 60
+
+
+@pytest.mark.parametrize(
+    ("light", "excess"),
+    # 60 mg of silver chloride, digested for 10 h: half of it turns in 400 h of room light or in 20 h under a lamp into 1.586 times
+    # its mass, because silver nitrate in excess binds the chlorine again.
+    [("dark", 0), ("room light", 60 * 0.586 * (1 - 0.5 ** (10 / 400))), ("lamp", 60 * 0.586 * (1 - 0.5**0.5))],
+)
+def test_light_makes_a_precipitate_of_silver_chloride_heavier(light, excess):
+    path = Path(__file__).parents[3] / "fixtures/experiments/chloride-gravimetric-analysis.json"
+    truth = json.loads(path.read_text(encoding="utf-8"))["truth"]
+    beaker = build_material(
+        "beaker", "suspension", "100 mL", "400 mL", "glass beaker", contents={"silver nitrate": "10 mM"},
+        hidden={"colloidal silver chloride": "600 µg/mL"},
+    )  # fmt: skip
+    beaker["contents"]["colloidal silver chloride"]["kind"] = "particles"
+    lab = SmallLab(CATALOGUE, beaker, truth=truth)
+    step = lab.run_step("Incubate", "beaker", temperature="85 °C", duration="10 h", light=light)
+    solids = [part for name, part in lab["beaker"].ledger["components"].items() if part.get("kind") == "particles"]
+    assert sum(float(part["amount"]) for part in solids) / 1000 - 60 == pytest.approx(excess, rel=1e-6, abs=1e-9)
+    looks = [seen.value for seen in step.outcome.new_observations if "Appearance" in seen.description]
+    violet = "" if light == "dark" else ", violet where light fell on them"
+    assert looks == [f"clear, white curds at the bottom{violet}"]

@@ -2,15 +2,13 @@
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
-from simulation.lab import catalogue
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import AVAILABLE, UNLIMITED, NewMaterial, build_inventory
+from tests.support.data_files import CATALOGUE
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[2] / "fixtures" / "actions")
 GOAL = "find out whether the cells live"
 
 

@@ -12,10 +12,12 @@ from ratings.blinding.material_rows import list_mark_keys
 from ratings.models import Item, MachineRater, MachineRating, Study
 from ratings.raters import checker_rater, model_raters
 from simulation.checker import check_transition
-from tests.simulation.checker.corpus import iter_episode_lines, load_specs
+from tests.simulation.checker.corpus import iter_episode_lines
 from tests.support import rating_room, run_factory, study_factory
+from tests.support.data_files import CATALOGUE as TYPES
+from tests.support.data_files import load_specs
 
-SPECS, TYPES = load_specs()
+SPECS = list(load_specs().values())
 
 
 def blind_line(line: dict[str, Any]) -> Payload:

@@ -13,7 +13,7 @@ from ratings.blinding import allow_list
 from ratings.models import EVIDENCE, TRANSITION, PracticeAnswer, Rater, Rating, Study
 from ratings.raters import practice
 from simulation.checker import checks
-from simulation.lab import catalogue
+from tests.support.data_files import CATALOGUE
 from tests.support.rating_room import create_open_study
 
 KINDS = pytest.mark.parametrize("kind", [TRANSITION, EVIDENCE])
@@ -38,7 +38,7 @@ def load_practice_entries(kind: str) -> list[dict[str, Any]]:
 def get_checker_verdict(step: dict[str, Any]) -> str:
     """Return the checker's verdict on one step."""
     named = {"input_materials": step["inputs"], "action": step["action"], "outcome": step["outcome"]}
-    actions = catalogue.load_catalogue(settings.FIXTURES_DIR / "actions")[0]
+    actions = CATALOGUE
     (line,) = checks.check_lines(io.BytesIO(json.dumps({"id": "1", "experiment": "x", **named}).encode()), actions)
     assert line.report is not None, line.error
     return line.report.verdict

@@ -12,7 +12,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[3])]
 
-from simulation.lab import catalogue, experiments  # noqa: E402
+from simulation.lab import catalogue  # noqa: E402
 from simulation.lab.bench import Bench  # noqa: E402
 from simulation.lab.experiments import ExperimentSpec  # noqa: E402
 from simulation.lab.materials import build_inventory  # noqa: E402
@@ -21,8 +21,7 @@ from simulation.offline.agents import ProtocolAgent, RandomAgent  # noqa: E402
 from simulation.offline.injectors import Injector  # noqa: E402
 from simulation.offline.injectors.edits import apply_edits  # noqa: E402
 from simulation.offline.rules import RuleBasedTransitionModel  # noqa: E402
-
-FIXTURES = Path(__file__).parents[3] / "fixtures"
+from tests.support.data_files import CATALOGUE, load_specs  # noqa: E402
 
 
 def build_line(name: str, slug: str, action: Any, inputs: Any, outcome: Any, **labels: Any) -> dict[str, Any]:
@@ -74,13 +73,8 @@ def iter_planted_errors(action: Any, situation: Any, outcome: Any, seed: int) ->
             yield truth, kind, apply_edits(outcome, plan.edits), plan.explanation
 
 
-def load_specs() -> tuple[list[ExperimentSpec], catalogue.Catalogue]:
-    known, _ = catalogue.load_catalogue(FIXTURES / "actions")
-    return [spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", known)], known
-
-
 def write_files(offline: Path, twins: Path) -> None:
-    all_specs, types = load_specs()
+    all_specs, types = load_specs().values(), CATALOGUE
     with offline.open("w", encoding="utf-8") as right, twins.open("w", encoding="utf-8") as wrong:
         for experiment in all_specs:
             for number in range(2):

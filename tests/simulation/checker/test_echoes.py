@@ -1,14 +1,10 @@
 """Settings that a record repeats under a word of their name, in a unit of their own or in the label of a reading."""
 
-from pathlib import Path
-
 import pytest
 
 from simulation.checker import check_transition
-from simulation.lab import catalogue
 from tests.simulation.checker.bases import build_material, build_observation, build_transition
-
-TYPES = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures" / "actions")[0]
+from tests.support.data_files import CATALOGUE as TYPES
 
 
 def codes(action, parameters, description, value, after=None):

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from simulation.checker import check_transition, checks
-from tests.simulation.checker.corpus import iter_episode_lines, load_specs
+from tests.simulation.checker.corpus import iter_episode_lines
 from tests.simulation.checker.dialects import DIALECTS, write_in_dialect
+from tests.support.data_files import CATALOGUE as TYPES
+from tests.support.data_files import load_specs
 
 DERIVED = Path(__file__).parents[3] / "fixtures" / "checker" / "derived.jsonl"
-SPECS, TYPES = load_specs()
+SPECS = list(load_specs().values())
 LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitlines()]
 
 

@@ -3,9 +3,11 @@
 import pytest
 
 from simulation.checker import check_transition
-from tests.simulation.checker.corpus import iter_episode_lines, load_specs
+from tests.simulation.checker.corpus import iter_episode_lines
+from tests.support.data_files import CATALOGUE as TYPES
+from tests.support.data_files import load_specs
 
-SPECS, TYPES = load_specs()
+SPECS = list(load_specs().values())
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=[spec.slug for spec in SPECS])

@@ -8,11 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulation.checker import check_transition
-from tests.simulation.checker.corpus import load_specs
 from tests.simulation.checker.rewrites import REWRITES, split_vessel, use_decimal_commas, use_small_units
+from tests.support.data_files import CATALOGUE as TYPES
 
 FOLDER = Path(__file__).parents[3] / "fixtures" / "checker"
-TYPES = load_specs()[1]
 LINES = [
     line
     for name in ("development", "foreign", "derived")

@@ -3,18 +3,17 @@
 import copy
 import random
 import re
-from pathlib import Path
 
 import pytest
 
 from simulation.lab import catalogue, experiments
 from simulation.lab.errors import CatalogueError
+from tests.support.data_files import ACTION_ENTRIES as ACTIONS
+from tests.support.data_files import CATALOGUE, load_experiments
 
 pytestmark = pytest.mark.slow
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, ACTIONS = catalogue.load_catalogue(FIXTURES / "actions")
-EXPERIMENTS = [data for _, data in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)]
+EXPERIMENTS = [data for _, data in load_experiments()]
 SPOILED = (
     None, True, 0, -1, 1.5, 10**400, float("nan"), "", "x", "9**9**9 m", "5 mL", "-5 mL", "1e999", "５ mL", [], ["x"],
     [None], [[]], {}, {"x": 1}, [{}],

@@ -3,15 +3,14 @@
 import random
 from collections import Counter
 from decimal import Decimal, localcontext
-from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue, quantities
+from simulation.lab import quantities
 from simulation.offline.ledger import find_original
+from tests.support.data_files import CATALOGUE
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 STEPS = 90
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab.errors import CatalogueError, LabError
 from simulation.lab.truths import draws, truth_seeds
+from tests.support.data_files import CATALOGUE
 
 REPOSITORY = Path(__file__).parents[3]
-CATALOGUE, _ = catalogue.load_catalogue(REPOSITORY / "fixtures/actions")
 SOURS = {
     "slug": "sours",
     "draws": {

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab.errors import CatalogueError
+from tests.support.data_files import CATALOGUE, load_experiments
 
 REPOSITORY = Path(__file__).parents[3]
-CATALOGUE, _ = catalogue.load_catalogue(REPOSITORY / "fixtures/actions")
 TEA = {
     "slug": "tea-ph",
     "name": "Tea pH",
@@ -159,7 +159,7 @@ def test_known_concentrations_are_visible_and_unknown_ones_only_in_the_ledger():
 
 
 def test_shipped_experiments_are_valid():
-    found = experiments.load_experiments(REPOSITORY / "fixtures/experiments", CATALOGUE)
+    found = load_experiments()
     assert {spec.slug for spec, _ in found} >= {
         "caffeine-hplc-analysis",
         "lentivirus-moi-optimization",
@@ -169,7 +169,7 @@ def test_shipped_experiments_are_valid():
 
 
 def test_initial_bench_shows_no_hidden_concentration():
-    for spec, data in experiments.load_experiments(REPOSITORY / "fixtures/experiments", CATALOGUE):
+    for spec, data in load_experiments():
         hidden = {
             f"{component} concentration"
             for entry in data["materials"]

@@ -1,16 +1,14 @@
 """Requests for materials: outside benchmarks only, from the experiment's list, free of steps and time."""
 
-from pathlib import Path
-
 import pytest
 
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import build_inventory
+from tests.support.data_files import CATALOGUE
 from tests.support.laboratory_factory import build_material, build_tubes
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 DATA = {
     "slug": "x", "name": "x", "group": "x", "goal": "x", "max_steps": 10, "provenance": "x",
     "materials": [build_material("tea")],

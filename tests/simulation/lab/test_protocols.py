@@ -1,14 +1,11 @@
 """Edits of a protocol: what a variant or an alternative does instead of the reference protocol."""
 
-from pathlib import Path
-
 import pytest
 
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab.protocols import apply_edits
+from tests.support.data_files import CATALOGUE as ACTIONS
 from tests.support.laboratory_factory import build_material
-
-ACTIONS, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 
 
 def measure(key, **more):

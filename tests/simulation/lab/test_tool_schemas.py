@@ -1,15 +1,13 @@
 """Tools of chat models: every action as a schema, and calls of several providers as actions."""
 
 import json
-from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue
 from simulation.lab.action_format import ActionFormatError
 from simulation.lab.environment.tool_schemas import build_tools, read_tool_call
+from tests.support.data_files import CATALOGUE
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 ACTION = {"name": "Wait", "materials": ["MAT-A1B2C3D4"], "parameters": {"duration": "5 min"}}
 ARGUMENTS = {"materials": ["MAT-A1B2C3D4"], "duration": "5 min"}
 

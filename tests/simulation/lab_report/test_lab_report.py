@@ -3,13 +3,12 @@
 import json
 import re
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
 from simulation import lab_report
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rendering import format_clock
@@ -17,12 +16,11 @@ from simulation.lab.rubrics import RubricLine
 from simulation.lab_report.protocol_checks import check_protocol, run_protocol
 from simulation.offline import gym
 from simulation.offline.hidden_truth import ENTRIES, WHOLE_FIELDS
+from tests.support.data_files import CATALOGUE as ACTIONS
+from tests.support.data_files import FIXTURES
 from tests.support.laboratory_factory import build_material
 
 pytestmark = pytest.mark.slow
-
-FIXTURES = Path(__file__).parents[3] / "fixtures"
-ACTIONS, _ = catalogue.load_catalogue(FIXTURES / "actions")
 
 
 def measure_step(key, action="MeasureVolume"):

@@ -3,32 +3,29 @@
 import copy
 import io
 import json
-from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
 
-from simulation.lab import catalogue, experiments
+from simulation.lab import experiments
 from simulation.lab_report.truth_checks import check_truths, list_fault_lines
 from simulation.offline import gym
+from tests.support.data_files import CATALOGUE as ACTIONS
+from tests.support.data_files import load_specs
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
-ACTIONS, _ = catalogue.load_catalogue(FIXTURES / "actions")
 LONG = pytest.param(200, marks=[pytest.mark.thorough, pytest.mark.slow])
 
 
 @pytest.mark.parametrize("number", [3, LONG])
 @pytest.mark.parametrize("slug", gym.list_slugs())
 def test_reference_protocol_is_valid_whatever_truth_is_drawn(slug: str, number: int) -> None:
-    spec = experiments.load_experiment(FIXTURES / f"experiments/{slug}.json", ACTIONS)
+    spec = load_specs()[slug]
     check = check_truths(spec, ACTIONS, "train", number)
     assert check.faults == () and check.valid == number
 
 
 def test_truth_for_which_the_protocol_fails_is_reported_with_its_seed_and_values() -> None:
-    data = copy.deepcopy(
-        experiments.load_experiment(FIXTURES / "experiments/caffeine-hplc-analysis.json", ACTIONS).source
-    )
+    data = copy.deepcopy(load_specs()["caffeine-hplc-analysis"].source)
     # A coffee of 3 mg/mL, diluted tenfold, is above the highest standard of 100 µg/mL and above the linear range.
     data["draws"]["coffee"] |= {"log_uniform": ["3 mg/mL", "4 mg/mL"], "reference": "3 mg/mL"}
     check = check_truths(experiments.build_experiment(data), ACTIONS, "train", 5)

@@ -12,11 +12,10 @@ from simulation.lab.materials import UNLIMITED, Inventory, NewMaterial, build_in
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
 from simulation.llm import Refusal, TooLong, prompt_data, prompt_sets
 from simulation.llm.agent import LLMAgent
-from simulation.offline import gym
 from simulation.providers.base import Completion, Stop
+from tests.support.data_files import CATALOGUE
 
 TEXTS = prompt_sets.load_built_in()
-CATALOGUE = gym._load_catalogue(gym.FIXTURES)
 SAMPLE = NewMaterial(
     "Sample", {"volume": "1 mL", "phase": "liquid"}, material_type="dynamic", environmental_condition="4C"
 )

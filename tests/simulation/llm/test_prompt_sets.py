@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import action_format, catalogue
+from simulation.lab import action_format
 from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_AVAILABLE
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
@@ -22,9 +22,9 @@ from simulation.llm.prompt_sets import (
     load_built_in_rating,
     load_folder,
 )
+from tests.support.data_files import CATALOGUE, FIXTURES
 from tests.support.prompt_constraints import CONSTRAINTS, Constraint
 
-ACTIONS = Path(__file__).parents[3] / "fixtures" / "actions"
 OUTCOME_PROMPTS = ("transition.system.txt", "incorrect.system.txt", "obvious.system.txt")
 STATE = "M {materials} O {observations} A {action}"
 
@@ -71,7 +71,7 @@ def test_outcome_format_is_json_with_the_fields_and_values_of_the_paper(file: st
 
 
 def test_action_examples_of_the_agent_prompt_are_valid() -> None:
-    known = catalogue.load_catalogue(ACTIONS)[0]
+    known = CATALOGUE
     blocks = re.findall(
         r"^ACTION: [A-Z].*\nMATERIALS:.*\nPARAMETERS:.*$", load_built_in().files["agent.system.txt"], re.M
     )
@@ -314,7 +314,7 @@ def test_built_in_prompt_set_is_cached() -> None:
 
 
 def test_documentation_lists_every_prompt_file_with_its_placeholders() -> None:
-    manual = (ACTIONS.parents[1] / "docs" / "prompts.md").read_text()
+    manual = (FIXTURES.parent / "docs" / "prompts.md").read_text()
     for file, placeholders in PLACEHOLDERS.items():
         row = next(line for line in manual.splitlines() if line.startswith("|") and f"`{file}`" in line)
         assert all(f"`{{{name}}}`" in row for name in placeholders.all_names)

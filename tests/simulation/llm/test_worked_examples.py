@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import action_format, catalogue
+from simulation.lab import action_format
 from simulation.lab.actions import Action
 from simulation.lab.bench import Bench
 from simulation.lab.materials import UNLIMITED, NewMaterial, build_inventory
@@ -82,7 +82,7 @@ def test_example_of_the_agent_is_an_action_of_the_catalogue() -> None:
     example = TEXTS.find_example("agent.system.txt")
     action = action_format.parse_action_text(example[: example.index("ACTION CATALOGUE")])
     assert action.name == "Aliquot" and len(action.materials) == 2
-    actions = catalogue.load_catalogue(FIXTURES / "actions")[0]
+    actions = CATALOGUE
     assert actions.types["Aliquot"].parse_parameters(action)["count"] == 3
 
 

@@ -1,19 +1,16 @@
 """Episodes of the rule-based cast. Each is computed once and shared by all tests."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue, experiments
 from simulation.lab.bench import Bench
 from simulation.lab.materials import build_inventory
 from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.rules import RuleBasedTransitionModel
+from tests.support.data_files import CATALOGUE, load_specs
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, _ = catalogue.load_catalogue(FIXTURES / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)}
+SPECS = load_specs()
 
 
 def play_attempt(spec, agent, seed):

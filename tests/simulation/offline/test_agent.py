@@ -1,20 +1,16 @@
 """The rule-based agents: they follow the protocol, make seeded lapses, and never loop."""
 
-from pathlib import Path
-
 import pytest
 
-from simulation.lab import catalogue, experiments
 from simulation.lab.actions import SUBMIT
 from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.materials import AVAILABLE, UNLIMITED, NewMaterial, build_inventory
 from simulation.lab.outcomes import Outcome
 from simulation.offline.agents import ProtocolAgent, RandomAgent, plan_careless_protocol
+from tests.support.data_files import CATALOGUE, load_specs
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
-CATALOGUE, _ = catalogue.load_catalogue(FIXTURES / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(FIXTURES / "experiments", CATALOGUE)}
+SPECS = load_specs()
 NEW_MATERIALS = 20
 
 TEA = ExperimentSpec(

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from simulation.lab import catalogue
 from simulation.offline.hidden_truth import check_truth
+from tests.support.data_files import CATALOGUE
 from tests.support.laboratory_factory import SmallLab, build_material
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 # 1 µg of silver chloride (143.32 g/mol) contains 35.453/143.32 µg of chloride and 1000/143.32 nmol of silver.
 SILVER_CHLORIDE = {
     "action": "*", "needs": ["chloride", "silver nitrate"], "makes": "silver chloride", "dimension": "mass",

@@ -1,14 +1,12 @@
 """A material shows the same properties before any action and after one that does not change it."""
 
 import pytest
-from django.conf import settings
 
-from simulation.lab import catalogue, experiments
 from simulation.lab.materials import build_inventory
 from simulation.offline.vessels import Vessel
+from tests.support.data_files import load_specs
 
-CATALOGUE, _ = catalogue.load_catalogue(settings.FIXTURES_DIR / "actions")
-SPECS = {spec.slug: spec for spec, _ in experiments.load_experiments(settings.FIXTURES_DIR / "experiments", CATALOGUE)}
+SPECS = load_specs()
 
 
 @pytest.mark.parametrize("slug", sorted(SPECS))

@@ -1,13 +1,10 @@
 """The share of each source in a material, which the classifier follows through the amounts in the transcript."""
 
-from pathlib import Path
-
-from simulation.lab import catalogue
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.evidence import collect_readings
+from tests.support.data_files import CATALOGUE
 from tests.support.laboratory_factory import SmallLab, build_material, build_tubes
 
-CATALOGUE, _ = catalogue.load_catalogue(Path(__file__).parents[3] / "fixtures/actions")
 WEIGHED = {"line": "weighed", "text": "volume read", "actions": ["MeasureVolume"]}
 
 

@@ -15,17 +15,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from simulation.lab import action_format, catalogue, experiments, rendering
+from simulation.lab import action_format, rendering
 from simulation.lab.bench import Bench, Ending
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import RejectedBy
 from simulation.llm import prompt_sets
 from simulation.offline.rules import RuleBasedTransitionModel
+from tests.support.data_files import CATALOGUE, load_specs
 from tests.support.model_server import FAULTS, Server, run_in_process, run_in_thread
 
 ROOT = Path(__file__).resolve().parents[3]
-CATALOGUE = catalogue.load_catalogue(ROOT / "fixtures/actions")[0]
-EXPERIMENTS = [spec for spec, _ in experiments.load_experiments(ROOT / "fixtures/experiments", CATALOGUE)]
+EXPERIMENTS = list(load_specs().values())
 
 AGENT = rendering.render_instructions(CATALOGUE)
 TRANSITION = 'Answer with {"new_materials": [], "new_observations": [], "reasoning": "", "success": true}'

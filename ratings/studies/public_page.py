@@ -16,7 +16,7 @@ from ratings.models.study_events import PublicPageChanged
 from ratings.protocol import study_protocol
 from ratings.studies import StudyError, designs, progress, quarantine
 from ratings.studies.lifecycle import Actor, log_event
-from simulation.lab.planted_errors import tell_words
+from simulation.lab.planted_errors import revealing_words
 
 TEXTS = ("about", "who", "duration", "payment", "contact", "questions")
 NEEDED = {"about": "what the study is about", "who": "who is asked to take part", "contact": "whom to contact"}
@@ -125,7 +125,7 @@ def find_forbidden_words(study: Study, text: str) -> list[LineProblem]:
             )
         problems += [
             LineProblem(number, f"“{word}” suggests planted errors; raters must not expect them")
-            for word in tell_words.find_tell_words(line)
+            for word in revealing_words.find_revealing_words(line)
         ]
     return problems
 

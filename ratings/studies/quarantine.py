@@ -19,7 +19,7 @@ from ratings.models import Quarantine, Study, StudyEvent
 from ratings.models.study_events import QuarantineDecided
 from ratings.protocol import CandidateItem
 from simulation.casts import cast_availability
-from simulation.lab.planted_errors import tell_words
+from simulation.lab.planted_errors import revealing_words
 from simulation.models import LanguageModel
 from simulation.runs.people import HUMAN_CAST
 
@@ -155,7 +155,9 @@ class TextScreen:
         _collect_texts(payload, texts)
         _collect_texts(context, texts)
         new_texts = texts - self._harmless
-        suspicious = {text for text in new_texts if tell_words.find_tell_words(text) or self._names.find_names(text)}
+        suspicious = {
+            text for text in new_texts if revealing_words.find_revealing_words(text) or self._names.find_names(text)
+        }
         self._harmless |= new_texts - suspicious
         return bool(suspicious)
 
@@ -175,9 +177,9 @@ def find_reasons(payload: Payload, context: Payload, secret: Secret = NO_SECRET)
     Words that also occur in the materials, the action, the goal or the original outcome are not reported.
     """
     texts_shown = [*iter_texts(payload), *iter_texts(context, "context")]
-    words = ((location, word) for location, text in texts_shown for word in tell_words.find_tell_words(text))
+    words = ((location, word) for location, text in texts_shown for word in revealing_words.find_revealing_words(text))
     matches = [(location, f"the word “{word}”") for location, word in words]
-    if runs := tell_words.unquoted_runs(secret.text):
+    if runs := revealing_words.unquoted_runs(secret.text):
         matches += _find_shared_words(texts_shown, payload, context, secret, runs)
     return matches
 
@@ -209,13 +211,13 @@ def load_declared_things(study: Study) -> dict[str, dict[str, str]]:
 
 
 def _find_shared_words(
-    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[tell_words.Run]
+    shown: Iterable[Reason], payload: Payload, context: Payload, secret: Secret, runs: set[revealing_words.Run]
 ) -> Iterator[Reason]:
-    matches = [(place, same) for place, text in shown if (same := tell_words.word_runs(text) & runs)]
+    matches = [(place, same) for place, text in shown if (same := revealing_words.word_runs(text) & runs)]
     if not matches:
         return
     inputs = [payload.get(key) for key in ("action", "before", "goal")]
-    known_runs = tell_words.word_runs(*(text for _, text in iter_texts([*inputs, context, secret.original])))
+    known_runs = revealing_words.word_runs(*(text for _, text in iter_texts([*inputs, context, secret.original])))
     for place, same in matches:
         if secret_only := sorted(same - known_runs):
             yield place, f"six words of its own explanation: “{' '.join(secret_only[0])}”"

@@ -98,7 +98,7 @@ CHECKS = (
           "the quantity is named in words", (measurable.check_measured_quantities,)),
     Check("L16", "settings of the action", "volumes, temperatures, objectives, wavelengths, forces, pores, times and cycles are those that were set",
           "the outcome mentions them", (settings.check_settings, settings.check_sentences, settings.check_new_texts, echoes.check_echoes)),
-    Check("L17", "limits of seeing and pipetting", "nobody sees what is too small; readings within what gels, stains and detectors can show; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
+    Check("L17", "limits of seeing and pipetting", "what is too small to be visible is not reported as seen; readings within what gels, stains and detectors can show; nothing is pipetted below 0.1 µL (2.4 nL by sound)",
           "the claim is in words", (observations.check_limits, limits.check_detection, detection.check_instrument_ranges, limits.check_ranges_set)),
     Check("L18", "number of outputs", "as many outputs as the catalogue promises; a remainder if something is left",
           "counts are given", (availability.check_output_count,)),

@@ -13,7 +13,7 @@ from simulation.checker.reading import transition
 from simulation.lab import materials
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Outcome
-from simulation.lab.planted_errors import tell_words
+from simulation.lab.planted_errors import revealing_words
 from simulation.llm.conversation import normalise_text, quote_short
 from simulation.llm.reply_schemas import PROPERTY
 
@@ -315,12 +315,12 @@ def _find_copies(action: Action, inputs: Sequence[materials.Material], outcome: 
         return
     known: str | None = None
     for place, text in _list_texts(outcome):
-        shared = [name for name in names if name in tell_words.fold_text(text)] or [
-            " ".join(run) for run in sorted(tell_words.word_runs(text) & runs)
+        shared = [name for name in names if name in revealing_words.fold_text(text)] or [
+            " ".join(run) for run in sorted(revealing_words.word_runs(text) & runs)
         ]
         # Almost no outcome shares anything, so that the inputs need not be searched.
         if shared and known is None:
-            known = " ".join(tell_words.fold_text(_text_of_inputs(action, inputs)).split())
+            known = " ".join(revealing_words.fold_text(_text_of_inputs(action, inputs)).split())
         if new := [words for words in shared if known is not None and words not in known]:
             yield f"{place} has {quote_short(new[0])} from the worked example; describe the materials of this action"
 
@@ -329,9 +329,9 @@ def _find_copies(action: Action, inputs: Sequence[materials.Material], outcome: 
 def _list_example_texts(example: str) -> tuple[tuple[str, ...], frozenset[tuple[str, ...]]]:
     """Return the names of the materials in a worked example, and its runs of six words."""
     answer = example[example.find("{") :] if "{" in example else ""
-    names = {tell_words.fold_text(name) for name in re.findall(r'"name": "([^"]+)"', answer)}
+    names = {revealing_words.fold_text(name) for name in re.findall(r'"name": "([^"]+)"', answer)}
     texts = re.findall(r'"description": "([^"]+)"', answer)
-    return tuple(sorted(names)), frozenset(tell_words.word_runs(*texts))
+    return tuple(sorted(names)), frozenset(revealing_words.word_runs(*texts))
 
 
 def _text_of_inputs(action: Action, inputs: Sequence[materials.Material]) -> str:
@@ -339,7 +339,7 @@ def _text_of_inputs(action: Action, inputs: Sequence[materials.Material]) -> str
     return json.dumps([action.to_json(), [[m.name, m.properties] for m in inputs]], ensure_ascii=False)
 
 
-def find_tells(
+def find_twin_problems(
     action: Action, inputs: Sequence[materials.Material], original: Outcome, twin: Outcome, secret: str
 ) -> tuple[str, ...]:
     """Return what must be corrected before the twin may be shown: its success, or wording that reveals the error.
@@ -347,19 +347,19 @@ def find_tells(
     Wording of labels, of the action or of the original may be repeated, and the explanation may quote the outcome.
     """
     before = [_text_of_inputs(action, inputs), *(text for _, text in _list_texts(original))]
-    known_hints = {hint for text in before for hint in tell_words.find_tell_words(text)}
+    known_hints = {hint for text in before for hint in revealing_words.find_revealing_words(text)}
     # Sequences of words that occurred before the step are not copied from the explanation.
-    runs = tell_words.unquoted_runs(secret) - tell_words.word_runs(*before)
+    runs = revealing_words.unquoted_runs(secret) - revealing_words.word_runs(*before)
     problems = []
     if twin.success != original.success:
         now = "true: the action is carried out" if original.success else "false: the action cannot be begun"
         problems.append(f"success must be {now}, and the mistake must be in the reported outcome")
     for place, text in _list_texts(twin):
-        if hints := sorted(set(tell_words.find_tell_words(text)) - known_hints):
+        if hints := sorted(set(revealing_words.find_revealing_words(text)) - known_hints):
             problems.append(
                 f"{place} reveals the mistake by the word {quote_short(hints[0])}; describe only what is seen"
             )
-        if shared := sorted(tell_words.word_runs(text) & runs):
+        if shared := sorted(revealing_words.word_runs(text) & runs):
             said = quote_short(" ".join(shared[0]))
             problems.append(
                 f"{place} and what follows SECRET: both contain {said}; put one of them in other words or in quotes"

@@ -63,11 +63,13 @@ class LLMPerturber:
         question = build_question(action, situation)
         is_planted = self.perturbation is not Perturbation.NONE
 
-        def find_tells(reading: ParsedOutcome) -> Sequence[str]:
-            return reply_fields.find_tells(action, question.inputs.materials, correct, reading.outcome, reading.secret)
+        def find_twin_problems(reading: ParsedOutcome) -> Sequence[str]:
+            return reply_fields.find_twin_problems(
+                action, question.inputs.materials, correct, reading.outcome, reading.secret
+            )
 
         reading = _request_outcome(
-            self.speak, self.texts, self.perturbation, question, "no_twin", find_tells if is_planted else None
+            self.speak, self.texts, self.perturbation, question, "no_twin", find_twin_problems if is_planted else None
         )
         changed = find_differences(correct, reading.outcome)
         if is_planted and not changed:
@@ -107,9 +109,9 @@ def _request_outcome(
     perturbation: Perturbation,
     question: TransitionQuestion,
     reason: str,
-    find_tells: Callable[[ParsedOutcome], Sequence[str]] | None = None,
+    find_twin_problems: Callable[[ParsedOutcome], Sequence[str]] | None = None,
 ) -> ParsedOutcome:
-    """Return the parsed reply, after repair turns of its format and, with `find_tells`, of the tells of a twin."""
+    """Return the parsed reply, after repair turns of its format and, with `find_twin_problems`, of what reveals a twin."""
     prompt = build_prompt(texts, perturbation, question)
 
     example = find_example(texts, perturbation)
@@ -117,13 +119,13 @@ def _request_outcome(
     def parse_and_check(text: str) -> ParsedOutcome:
         reading = parse_outcome(text, question.inputs)
         problems = reply_fields.find_problems(question.action, question.inputs.materials, reading.outcome, example)
-        tells = (*problems.leaks, *(find_tells(reading) if find_tells else ()))
-        # In a correct outcome, tells are format errors like any other; in a twin they are a reason of their own to
-        # reject it.
-        if problems.form or (tells and not find_tells):
-            raise MalformedCompletion(*problems.form, *tells)
-        if tells:
-            raise RecognisableTwin(*tells)
+        revealing = (*problems.leaks, *(find_twin_problems(reading) if find_twin_problems else ()))
+        # Text that reveals its origin is a format error of a correct outcome, but a reason of its own to reject a
+        # twin.
+        if problems.form or (revealing and not find_twin_problems):
+            raise MalformedCompletion(*problems.form, *revealing)
+        if revealing:
+            raise RecognisableTwin(*revealing)
         return reading
 
     repair = partial(texts.fill_in, "transition.repair.txt")

@@ -219,7 +219,7 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 # What is noted of the actions of each handler. Handlers that are not listed measure or record something themselves, or
-# only keep the books.
+# only record amounts.
 NOTES: dict[str, tuple[Callable[[ActionContext, Sequence[Vessel]], Iterator[_Note]], ...]] = {
     "transfer": (_note_delivered, _note_weighed, _note_precipitates),
     "acoustic_transfer": (_note_delivered,),

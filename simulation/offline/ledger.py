@@ -71,8 +71,8 @@ def sum_known(amounts: Iterable[Decimal | None]) -> Decimal | None:
 class Contents:
     """The components of a material, its volume in µL and its bulk mass in µg (None if unknown), and its origins.
 
-    `origins` is the share of each initial material that is in this one. Amounts and volumes are those in the books: what
-    was set on pipettes. `deviations` are how much more is really there, relative to the books, by component; "" is the
+    `origins` is the share of each initial material that is in this one. Amounts and volumes are recorded ones: what
+    was set on pipettes. `deviations` are how much more is really there, relative to them, by component; "" is the
     volume. Only instruments see them.
     """
 
@@ -125,17 +125,17 @@ class Contents:
         return replace(self, components=parts, volume=scale(VOLUME, self.volume), deviations={})
 
     def scale_delivery(self, ratio: Decimal) -> "Contents":
-        """Return the same contents in the books, of which `ratio` times as much was delivered."""
+        """Return the same recorded contents, of which `ratio` times as much was delivered."""
         names = (*self.components, VOLUME)
         deviations = {name: (1 + self.deviations.get(name, ZERO)) * ratio - 1 for name in names}
         return replace(self, deviations=_round_deviations(deviations))
 
     def with_volume_deviation(self, deviation: Decimal) -> "Contents":
-        """Return a copy whose volume deviates from the books by this share, with the same amounts of all components."""
+        """Return a copy whose volume deviates from the recorded one by this share, with the same amounts of all components."""
         return replace(self, deviations=_round_deviations({**self.deviations, VOLUME: deviation}))
 
     def with_deviation_of(self, name: str, source: str) -> "Contents":
-        """Return a copy in which a component deviates from the books like another one, out of which it was made."""
+        """Return a copy in which a component deviates from its recorded amount like another one, from which it was made."""
         return replace(self, deviations=_round_deviations({**self.deviations, name: self.deviations.get(source, ZERO)}))
 
     def get_amount(self, name: str) -> Decimal | None:
@@ -166,7 +166,7 @@ class Contents:
     ) -> tuple["Contents", "Contents"]:
         """Return (moved, left) for a share of everything except the components in `keep`, which stay entirely.
 
-        In the books the share moves; really `ratio` times as much does, and so much less is left. Components that stay descend from the same initial materials as those that move. So if any stay, half of the
+        The recorded amounts move by the share; really `ratio` times as much moves, and so much less is left. Components that stay descend from the same initial materials as those that move. So if any stay, half of the
         origin shares that would move stay with them.
         """
         moved, remaining = {}, {}
@@ -182,7 +182,7 @@ class Contents:
         left_origins = {name: total - moved_origins[name] for name, total in self.origins.items()}
         volume, volume_left = _split_bulk(self.volume, share)
         mass, mass_left = _split_bulk(self.mass, share)
-        # If nothing is left in the books, everything has moved; else at most half of what is left moves with it.
+        # If no recorded volume is left, everything has moved; else at most half of what is left moves with it.
         is_partial = ZERO < share < ONE
         ratio = min(ratio, 1 + (1 - share) / share / 2) if is_partial else ONE
         staying_ratio = (1 - share * ratio) / (1 - share) if is_partial else ONE
@@ -196,7 +196,7 @@ class Contents:
     def take_volume(
         self, volume: Decimal, keep: Collection[str] = (), ratio: Decimal = ONE
     ) -> tuple["Contents", "Contents"]:
-        """Return (moved, left) for this volume in the books. The volume must be known and large enough."""
+        """Return (moved, left) for this recorded volume. It must be known and large enough."""
         assert self.volume is not None and ZERO < volume <= self.volume, "callers check what is there"
         moved, remaining = self.split_share(volume / self.volume, keep, ratio)
         # The volumes are set again: the share is a quotient, so volume times share may differ in the last digit.

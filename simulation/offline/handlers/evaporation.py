@@ -1,6 +1,6 @@
 """Evaporation of water from vessels that are not sealed: on the bench, in an incubator and in a refrigerator.
 
-Nobody measures what has evaporated, so the books keep their volume and the loss is a deviation from it, which instruments see as
+Nobody measures what has evaporated, so the recorded volume stays and the loss is a deviation from it, which instruments see as
 higher concentrations. Ovens, evaporators and freeze-dryers remove solvent on purpose (`thermal.py`).
 """
 

@@ -36,7 +36,7 @@ _DEAD = "dead {}"
 _FEW = 25
 
 
-@handles("microscope", "What was added is in the books; signals follow the declared curves, and no picture is drawn.")
+@handles("microscope", "What was added is recorded; signals follow the declared curves, and no picture is drawn.")
 def image_cells(context: ActionContext) -> None:
     """Image cells after compounds are added and during stimulation. The added compounds stay in the sample."""
     if context.values["mode"] in ("fluorescence", "confocal") and context.values["channels"] is None:
@@ -53,7 +53,7 @@ def image_cells(context: ActionContext) -> None:
         loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("plate_reader", "What was added is in the books; signals follow the declared curves of the true content.")
+@handles("plate_reader", "What was added is recorded; signals follow the declared curves of the true content.")
 def read_plate(context: ActionContext) -> None:
     require_wavelengths(context)
     _check_times(context)
@@ -72,7 +72,7 @@ def image_colonies(context: ActionContext) -> None:
         loading.record_readings(context, vessel, vessel.contents)
 
 
-@handles("count_colonies", "The number of colonies in the books; none where none is known.")
+@handles("count_colonies", "The recorded number of colonies; none where none is known.")
 def count_colonies(context: ActionContext) -> None:
     """Record the true number of colonies if it is countable, and the number per volume plated if that volume is given."""
     for vessel in _get_plates(context):

@@ -132,7 +132,10 @@ def measure_volume(context: ActionContext) -> None:
         context.record_observation(context.describe_run(vessel), "quantitative", value)
 
 
-@handles("measure_density", "Mass by volume in the books, or the density on record, with the instrument's noise.")
+@handles(
+    "measure_density",
+    "The recorded mass divided by the recorded volume, or the declared density, with the instrument's noise.",
+)
 def measure_density(context: ActionContext) -> None:
     """Record declared readings, else mass divided by volume, else the density in the properties."""
     for vessel in context.get_samples():

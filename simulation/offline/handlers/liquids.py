@@ -234,7 +234,7 @@ def _add_solvent(
 
 
 def _compute_ratio_to_mark(vessel: vessels.Vessel, volume: Decimal) -> Decimal | None:
-    """Return the solvent that fills a volumetric flask to its mark, divided by the volume in the books; else None."""
+    """Return the solvent that fills a volumetric flask to its mark, divided by the recorded volume; else None."""
     if vessel.errors is None or "flask" not in vessel.container.lower():
         return None
     held = vessel.contents.as_delivered().volume or ZERO

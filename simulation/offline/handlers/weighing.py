@@ -41,7 +41,7 @@ def measure_weight(context: ActionContext) -> None:
         else:
             description = f"{context.describe_run(vessel)}: mass of {weighed_part}"
             context.record_observation(description, "quantitative", _format_weighings(context, vessel, true_mass))
-    context.reasoning = "The mass in the books with the balance's noise; no reading if no mass is known."
+    context.reasoning = "The recorded mass with the balance's noise; no reading if no mass is known."
 
 
 @handles(

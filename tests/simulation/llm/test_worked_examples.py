@@ -75,7 +75,7 @@ def test_example_of_a_twin_has_no_tell_that_would_make_it_recognisable(perturbat
     question, parsed = build_example_question(perturbation), parse_example(perturbation)
     correct = parse_example(Perturbation.NONE).outcome
     inputs = question.inputs.materials
-    assert reply_fields.find_tells(question.action, inputs, correct, parsed.outcome, parsed.secret) == ()
+    assert reply_fields.find_twin_problems(question.action, inputs, correct, parsed.outcome, parsed.secret) == ()
 
 
 def test_example_of_the_agent_is_an_action_of_the_catalogue() -> None:

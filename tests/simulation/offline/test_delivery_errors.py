@@ -98,7 +98,7 @@ def test_the_last_portion_takes_everything_that_is_left():
 def test_a_portion_never_takes_more_than_is_there():
     contents = Contents(FULL, {}, Decimal(100))
     moved, left = contents.take_volume(Decimal(99), ratio=Decimal("1.05"))
-    # 1 µL is left in the books, and at most half of it moves with the portion.
+    # 1 µL is left by the record, and at most half of it moves with the portion.
     assert measure_volume(moved) == pytest.approx(Decimal("99.5"), abs=Decimal("1E-6"))
     assert measure_volume(left) == pytest.approx(Decimal("0.5"), abs=Decimal("1E-6"))
 

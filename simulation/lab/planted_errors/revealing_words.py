@@ -21,7 +21,7 @@ Run = tuple[str, ...]
 
 # Cached: many items of a study share their texts.
 @lru_cache(maxsize=100_000)
-def find_tell_words(text: str) -> tuple[str, ...]:
+def find_revealing_words(text: str) -> tuple[str, ...]:
     """Return the words of a text that suggest a planted error, normalised and without duplicates."""
     return tuple(sorted(set(_HINTS.findall(fold_text(text)))))
 

@@ -5,7 +5,7 @@ import pytest
 from ratings.studies import quarantine
 from simulation.lab.actions import Action
 from simulation.lab.outcomes import Observation, Outcome
-from simulation.lab.planted_errors import tell_words
+from simulation.lab.planted_errors import revealing_words
 from simulation.llm import reply_fields
 
 WORDS = [
@@ -17,7 +17,7 @@ PLAIN = ["secretion", "secretory", "undeliberated", "plausible", "a typed error"
 
 def is_found_by_twin_maker(text: str, secret: str = "") -> bool:
     seen = Outcome(True, (), (Observation(text, "visual"),))
-    return bool(reply_fields.find_tells(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
+    return bool(reply_fields.find_twin_problems(Action("Mix", (), {}), [], Outcome(True, (), ()), seen, secret))
 
 
 def is_found_by_quarantine(text: str, secret: str = "") -> bool:
@@ -47,4 +47,4 @@ def test_twin_creation_and_quarantine_recognise_the_same_telltale_word_sequences
 
 def test_text_normalisation_applied_twice_equals_once() -> None:
     for text in (*WORDS, *PLAIN):
-        assert tell_words.fold_text(tell_words.fold_text(text)) == tell_words.fold_text(text)
+        assert revealing_words.fold_text(revealing_words.fold_text(text)) == revealing_words.fold_text(text)

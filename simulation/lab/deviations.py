@@ -18,7 +18,7 @@ from simulation.lab.errors import LabError
 DETECTION_LIMIT = 0.1
 BELOW_LIMIT, ABOVE_LIMIT, UNSIZED = "below the detection limit", "above the detection limit", "no size"
 STRATA = (BELOW_LIMIT, ABOVE_LIMIT, UNSIZED)
-_NUMBER = r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?: × 10\^-?[0-9]+)?(?![\w.])"
+_NUMBER = r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+| × 10\^-?[0-9]+)?(?![\w.])"
 _MEASURE = re.compile(rf"(?P<number>{_NUMBER})(?P<unit>(?: ?%| (?:x g|[^\s\d,;:()\]}}'\"]+))?)")
 # The zero of these scales is arbitrary, or their numbers are names: a relative difference has no meaning.
 _UNSIZED_UNITS = ("°C", "nm")

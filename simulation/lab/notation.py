@@ -15,9 +15,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from simulation.lab.materials import CONDITION_NAMES
-from simulation.lab.quantities import spell_unit
+from simulation.lab.quantities import LEAST_WITH_EXPONENT, spell_unit
 
-_MIN_POWER, _MIN_PLAIN = Decimal(10) ** 6, Decimal("0.001")
+_MIN_POWER, _MIN_PLAIN = LEAST_WITH_EXPONENT, Decimal("0.001")
 _MIN_GROUPED_DIGITS = 5  # years and pages have four
 _FROM_SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹−", "-0123456789-")
 _TO_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

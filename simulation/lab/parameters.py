@@ -16,7 +16,7 @@ PARAMETER_TYPES = (
 
 _MAX_OBJECT_LENGTH = 2000  # maximum number of characters of an object written as text
 # Bounded repetitions: a text of millions of digits must not be converted.
-_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?")
+_PLAIN_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:[eE][+-]?[0-9]{1,2})?")
 
 
 class ParameterError(LabError):

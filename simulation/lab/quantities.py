@@ -113,6 +113,7 @@ _SPELLINGS = {
     "IU": "U", "IU/mL": "U/mL", "units/mL": "U/mL", "mU/ml": "mU/mL", "mtorr": "mTorr",
 }  # fmt: skip
 _MAX_INTEGER = 10**15
+LEAST_WITH_EXPONENT = 10**6  # numbers from this one on are written with a power of ten
 # Characters that look alike on a page but are different code points.
 _FOLD = str.maketrans(
     {"μ": "µ", "º": "°", "˚": "°", "℃": "°C", "−": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " ", "⋅": "·"}
@@ -205,16 +206,23 @@ def format_quantity(value: Decimal, dimension: str, unit: str = "") -> str:
 
 
 def format_number(number: Decimal) -> str:
-    """Return a decimal without exponent or trailing zeros, with at most six significant digits."""
+    """Return a decimal without trailing zeros, with at most six significant digits, and as `write_digits` writes it."""
     with localcontext() as context:
         # Six digits: more would be artefacts of a division.
         context.prec = 6
-        rounded = +number
-    text = format(rounded, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    # A negative value rounded to zero would be "-0".
-    return "0" if text in ("-0", "") else text
+        # Adding zero turns -0 into 0.
+        return write_digits((+number).normalize() + 0)
+
+
+def write_digits(number: Decimal) -> str:
+    """Return all digits of a number, from a million on with an exponent and without zeros at the end: "2e12".
+
+    Every parser of numbers here reads that, and nobody has to count the zeros of 2000000000000.
+    """
+    if abs(number) < LEAST_WITH_EXPONENT:
+        return format(number, "f")
+    digits = number.normalize()
+    return f"{digits.scaleb(-digits.adjusted()):f}e{digits.adjusted()}"
 
 
 def round_for_display(number: Decimal) -> Decimal:

@@ -7,6 +7,8 @@ models of each kind; the comment beside a row names one whose data sheet has the
 from decimal import Decimal
 from typing import NamedTuple
 
+from simulation.lab.quantities import write_digits
+
 
 class MeasuringRange(NamedTuple):
     """The lowest and highest reading of one kind of signal, and the smallest step that the instrument displays.
@@ -36,7 +38,7 @@ class MeasuringRange(NamedTuple):
         if self.digits:
             step = max(step, Decimal(1).scaleb(shown.adjusted() - self.digits + 1))
         # Adding zero turns -0 into 0: no instrument shows a minus before zero.
-        return format(shown.quantize(step) + 0, "f")
+        return write_digits(shown.quantize(step) + 0)
 
 
 def _range(low: str, high: str, step: str, above: str = "above range", below: str = "below range") -> MeasuringRange:

@@ -10,8 +10,8 @@ from simulation.lab import quantities
 from simulation.twin_audit.pairs import ShownStep
 
 _FIELDS = ("available_for_use", "environmental_condition")  # of a material, beside its properties
-NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?")
-_AMOUNT = re.compile(r"(?P<number>-?[0-9]+(?:\.[0-9]+)?) (?P<unit>[^\s,;()]+)")
+NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?")
+_AMOUNT = re.compile(r"(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?) (?P<unit>[^\s,;()]+)")
 _LAST_NUMBER = re.compile(r"[0-9]+(?=\D*$)")
 # Bulk amounts are what can be added up without any knowledge of what they are amounts of.
 _ADDED = ("volume", "mass")

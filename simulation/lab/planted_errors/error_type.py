@@ -21,7 +21,7 @@ _FLUID = ("liquid", "suspension", "adherent culture", "pellet and supernatant", 
 _STATE_CLASSES = {**dict.fromkeys(_FLUID, "fluid"), "frozen": "frozen", "empty container": "empty"}
 _FREEZING = ("-20C", "-80C", "-196C", "dry_ice")
 _DEGREES = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?= °C)")
-_NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?")
 _PH = re.compile(r"\bpH\b")
 
 

@@ -78,7 +78,7 @@ def dilute_serially(context: ActionContext) -> None:
     _require_total(diluent, carried * (factor - 1), steps)
     for step in range(1, steps + 1):
         portion = previous.draw_volume(carried)
-        vessel = context.create_vessel(box, f"{name} 1:{quantities.format_number(factor**step)}")
+        vessel = context.create_vessel(box, f"{name} 1:{(factor**step).normalize():f}")
         vessel.pour_in(diluent.draw_volume(carried * (factor - 1)), diluent)
         vessel.pour_in(portion, previous)
         previous = vessel

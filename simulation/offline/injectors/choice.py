@@ -17,7 +17,7 @@ from simulation.lab.outcomes import NOTE
 from simulation.offline.injectors import edits
 from simulation.offline.injectors.scopes import ALL, ONE
 
-_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
+_NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?")
 # Rounds of the iteration. Each round adjusts the shares feature by feature. Adjusting one feature disturbs the features
 # before it, so rounds are repeated.
 _ROUNDS = 40
@@ -155,7 +155,7 @@ def measure_style(text: str) -> Style:
         len(text),
         sum(map(len, numbers)),
         sum("." in number for number in numbers),
-        sum(len(number.strip("-").replace(".", "").strip("0")) for number in numbers),
+        sum(len(number.partition("e")[0].strip("-").replace(".", "").strip("0")) for number in numbers),
         sum(int(number.lstrip("-0.")[:1] or 0) for number in numbers),
         sum(map(str.islower, words)),
         sum(map(str.isupper, words)),

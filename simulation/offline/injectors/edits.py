@@ -24,7 +24,7 @@ _PROPERTY = "properties."
 # The most places tried per kind, so that outcomes with many materials do not have too many plans.
 _MOST_PLACES = 8
 _UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}]+")
-NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?![\w.:/])")
+NUMBER = re.compile(r"(?<![\w.:/-])-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?(?![\w.:/])")
 # A share as the cytometer's handler writes it.
 SHARE = re.compile(r"(?P<percent>[0-9.]+) % \((?P<positive>[0-9]+) of (?P<events>[0-9]+) events\)")
 _CONCENTRATIONS = ("mass_concentration", "molar_concentration", "number_density", "ratio")

@@ -14,7 +14,7 @@ from simulation.offline.injectors import edits, sizes
 from simulation.offline.injectors.settings import find_setting_values
 
 _BAND = re.compile(r"(?<=[0-9]) bp\b")
-_PLAIN_NUMBER = re.compile(r"-?[0-9.]+( \D+)?")
+_PLAIN_NUMBER = re.compile(r"-?[0-9.]+(?:e[0-9]+)?( \D+)?")
 _EXCESS_FACTORS = tuple(Decimal(factor) for factor in (3, 5, 8, 10, 14, 19, 23, 31, 44, 63))
 
 
@@ -93,7 +93,7 @@ def beyond_the_instrument(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 def _matches_limit(reading: edits.Reading, limit: Limit) -> bool:
     """Return whether a reading consists of numbers with the limit's unit and is described by its pattern."""
-    if not re.fullmatch(r"-?[0-9.]+( \S+)?(, -?[0-9.]+( \S+)?)*", reading.value):
+    if not re.fullmatch(r"-?[0-9.]+(?:e[0-9]+)?( \S+)?(, -?[0-9.]+(?:e[0-9]+)?( \S+)?)*", reading.value):
         return False
     if limit.unit:
         has_unit = " " in reading.value and reading.value.rpartition(" ")[2] == limit.unit

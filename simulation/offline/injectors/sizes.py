@@ -68,7 +68,7 @@ def iter_spellings(original: str, value: Decimal, dimension: str, exact: bool = 
         if unit == _choose_readable_unit(quantities.parse_quantity(original, dimension).value, dimension):
             unit = _choose_readable_unit(round_to_digits(value, digits), dimension)
         number = round_to_digits(value / quantities.parse_quantity(f"1 {unit}".strip(), dimension).value, digits)
-        text = f"{format(number.normalize(), 'f')} {unit}".strip()
+        text = f"{quantities.write_digits(number.normalize())} {unit}".strip()
         parsed = edits.parse_amount(text, dimension)
         is_near = parsed is not None and abs(parsed.value - value) <= abs(value) * _ACCEPTED_ROUNDING
         # Rounding may lead back to the correct number, which would be no error.
@@ -102,8 +102,8 @@ def _scale_number(text: str, factor: Decimal, digits: int) -> str:
     number = Decimal(text)
     if "." in text:
         # The decimals are those of the display: 5.850 min stays at three.
-        return format((number * factor).quantize(number), "f")
-    return format(round_to_digits(number * factor, max(2, digits)).to_integral_value(), "f")
+        return quantities.write_digits((number * factor).quantize(number))
+    return quantities.write_digits(round_to_digits(number * factor, max(2, digits)).to_integral_value())
 
 
 def shift_reading(value: str, by: Decimal) -> str:

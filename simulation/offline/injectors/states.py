@@ -220,7 +220,7 @@ def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
         for factor in sizes.draw_factors(case.sizes, rng):
             number = _change_label(Decimal(match[0]), value[match.end() :], factor, rng)
             # Labels have no padded digits, unlike the displays of instruments.
-            text = format(number.normalize(), "f")
+            text = quantities.write_digits(number.normalize())
             wrong = value[: match.start()] + text + value[match.end() :]
             # A percentage must not rise above 100: that would be an obvious error.
             if value[match.end() :].startswith(" %") and number > 100:

@@ -110,10 +110,12 @@ def test_quantity_is_formatted_in_the_requested_or_a_readable_unit(value, dimens
     assert format_quantity(Decimal(value), dimension, unit) == shown
 
 
-def test_formatted_number_has_six_significant_digits_and_no_exponent():
+def test_formatted_number_has_six_significant_digits_and_an_exponent_from_a_million_on():
     # 1/3 to six digits; 1234567 rounds to 1234570 (half even at the sixth digit); 1E+3 loses its exponent
+    assert format_number(Decimal("999999")) == "999999"
+    assert format_number(Decimal("2000000000000")) == "2e12"
     assert format_number(Decimal(1) / Decimal(3)) == "0.333333"
-    assert format_number(Decimal("1234567")) == "1234570"
+    assert format_number(Decimal("1234567")) == "1.23457e6"
     assert format_number(Decimal("1E+3")) == "1000"
     assert format_number(Decimal("-0.0000")) == "0"
 
@@ -180,10 +182,10 @@ def test_unit_of_a_text_is_returned_in_the_standard_spelling(text, dimension, un
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("HEK293T cells", "2000000 cells/mL"),
-        ("lentiviral vector", "2000000 TU/mL"),
-        ("jGCaMP7f vector", "2000000 vg/mL"),
-        ("fat globules", "2000000 1/mL"),
+        ("HEK293T cells", "2e6 cells/mL"),
+        ("lentiviral vector", "2e6 TU/mL"),
+        ("jGCaMP7f vector", "2e6 vg/mL"),
+        ("fat globules", "2e6 1/mL"),
     ],
 )
 def test_number_per_volume_is_shown_in_the_unit_of_what_is_counted(name, text):

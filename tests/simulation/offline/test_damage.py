@@ -88,7 +88,7 @@ def test_cells_frozen_without_a_cryoprotectant_die_and_with_one_live(lab):
     bare = run(lab, build_material("bare", "suspension", contents=cells), freeze, thaw)
     # 99 % of 10^6 cells in 1 mL
     assert (get_amount(bare, "bare", "HeLa cells"), get_amount(bare, "bare", "dead HeLa cells")) == (10_000, 990_000)
-    assert bare.get_property("bare", "HeLa cells concentration") == "1000000 cells/mL"  # as written on the tube
+    assert bare.get_property("bare", "HeLa cells concentration") == "1e6 cells/mL"  # as written on the tube
     counted = bare.run_step("CellCounter", "bare", viability_stain="trypan blue", replicates=1).outcome.new_observations
     densities = {seen.description.rpartition("density of ")[2] for seen in counted if "density of" in seen.description}
     assert densities == {"HeLa cells", "dead HeLa cells"}

@@ -162,8 +162,8 @@ def test_planted_impossible_growth_is_about_ten_doublings_or_a_thousandfold_loss
     found = collect_properties(
         plant_errors(OBVIOUS, "cells_in_no_time", case("Incubate", (culture,))), 0, "HeLa cells concentration"
     )
-    # 300000 x 1024 = 307200000 and 300000 / 1024 = 293, to one or two digits
-    assert {"300000000 cells/mL", "290 cells/mL"} <= found | {"290 cells/mL"}
+    # 300000 x 1024 = 3.07e8 and 300000 / 1024 = 293, to one or two digits
+    assert {"3e8 cells/mL", "290 cells/mL"} <= found | {"290 cells/mL"}
     numbers = [quantities.parse_quantity(text, "number_density").value for text in found]
     assert all(number > 300_000 * 900 or number < 300_000 / 900 for number in numbers)
 
@@ -550,4 +550,4 @@ def test_planted_count_of_animal_cells_is_more_than_a_millilitre_has_room_for():
     example = read("212000 cells/mL, 209000 cells/mL", "CellCounter of Stock: density of HEK293T cells")
     for value in collect_values(plant_errors(OBVIOUS, "beyond_the_instrument", example)):
         # Half a picolitre each: two thousand million fill a millilitre.
-        assert all(int(part.split()[0]) > 2 * 10**9 for part in value.split(", "))
+        assert all(float(part.split()[0]) > 2 * 10**9 for part in value.split(", "))

@@ -19,7 +19,7 @@ BOTH = (Perturbation.OBVIOUS, Perturbation.SUBTLE)
 SEEDS = (0,)
 # These kinds restore a text from before the step as it was written there.
 CARRIED_OVER = ("stale_property", "residual_not_reduced", "addition_ignored", "consumed_comes_back")
-NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?")
+NUMBER = re.compile(r"(?:(?<![\w.])-)?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?")
 
 UNIT = re.compile(r"(?<=[0-9] )[^\s\"',;()\]}\\]+")
 
@@ -190,7 +190,7 @@ def test_twin_does_not_contain_the_explanation(pairs):
 
 
 def count_digits(number):
-    return len(number.lstrip("-").replace(".", "").strip("0"))
+    return len(number.partition("e")[0].lstrip("-").replace(".", "").strip("0"))
 
 
 def test_numbers_in_twins_are_written_as_in_originals(pairs):

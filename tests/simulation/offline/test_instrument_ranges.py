@@ -48,7 +48,7 @@ def build_spec(*materials, **truth):
         ("MeasureOsmolality", "mOsm/kg", "-1.7", "0"),
         ("MeasureRefractiveIndex", "", "1.33304", "1.3330"),
         ("qPCR", "Ct", "41", "no Ct"),
-        ("CoulterCount", "1/mL", "12345678", "12300000"),  # three significant digits
+        ("CoulterCount", "1/mL", "12345678", "1.23e7"),  # three significant digits
         ("CyclicVoltammetry", "µA", "-12000", "overload"),
     ],
 )

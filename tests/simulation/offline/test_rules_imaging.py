@@ -132,7 +132,7 @@ def test_rejected_imaging_gives_the_reason_and_changes_nothing(small, keys, para
 def test_colonies_are_counted_up_to_the_maximum_and_given_per_volume_plated(small):
     values = small.read_values("QuantifyColonies", "agar", plated_volume="100 µL", dilution_factor=1000)
     # 120 x 1000 / 0.1 mL; 400 are more than the 300 that can be told apart
-    assert values == ["120", "1200000 per mL", "too many to count"]
+    assert values == ["120", "1.2e6 per mL", "too many to count"]
     assert small.read_values("QuantifyColonies", "agar", countable_maximum=500) == ["120", "400"]
     assert small.read_values("QuantifyColonies", "bald") == [""]
 

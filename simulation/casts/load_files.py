@@ -15,6 +15,7 @@ from django.db.models import Model
 from simulation.casts import data_files
 from simulation.casts.data_files import TOKEN_CLASSES, ModelFiles
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
+from simulation.offline import RULES_VERSION
 from wetbench_site.text import hash_json
 
 
@@ -46,7 +47,7 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
                 ["slug"],
                 [
                     {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
-                    | {"data": data, "sha256": hash_json(data)}
+                    | {"data": data, "sha256": _hash_experiment(data)}
                     for _, data in specs
                 ],
             ),
@@ -54,6 +55,14 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
         # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
         return loaded | load_models(players)
+
+
+def _hash_experiment(data: Mapping[str, Any]) -> str:
+    """Return the digest that episodes store: of the experiment and of the rules that simulate it.
+
+    Attempts, study items and recordings of two digests are never mixed.
+    """
+    return hash_json({"experiment": data, "rules": RULES_VERSION})
 
 
 def parse_model_files(paths: Sequence[Path]) -> ModelFiles:

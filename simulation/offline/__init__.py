@@ -9,3 +9,7 @@ May import: simulation.lab.
 
 Without Django.
 """
+
+# Increase it when the same action on the same materials gives another outcome. It is part of the digest of every experiment,
+# so that results of two versions of the rules are not mixed (docs/contributing.md).
+RULES_VERSION = 2

@@ -20,6 +20,7 @@ _SEPARATING_ACTION = "SeparateWells"  # each well becomes an origin of its own
 _ROUNDING = Decimal("0.002")  # relative; volumes in a transcript are rounded
 _ALIKE_RATIO = Decimal("1.1")  # ratio of two amounts up to which they agree
 _UNIT = re.compile(r"[0-9] ?([^0-9\s,][^0-9,]*)$")
+_IN_BRACKETS = re.compile(r" \([^()]*\)$")
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
@@ -74,8 +75,11 @@ class Reading:
 
     @property
     def unit(self) -> str:
-        """What follows the numbers of the first observed value that contains one: "g" of "31.2045 g, 31.2046 g"; else ""."""
-        found = _UNIT.search(self._first_match.string) if self._first_match else None
+        """What follows the numbers of the first observed value that contains one: "g" of "31.2045 g, 31.2046 g"; else "".
+
+        Counts in brackets belong to a share: the unit of "12.3 % (1230 of 10000 events)" is "%".
+        """
+        found = _UNIT.search(_IN_BRACKETS.sub("", self._first_match.string)) if self._first_match else None
         return found[1] if found else ""
 
     @property

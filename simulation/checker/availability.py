@@ -33,8 +33,11 @@ def check_used_up(transition: Transition) -> Findings:
         yield from require("L08", not view.is_used_up, view.name, "available", "used up", text)
     for before, after in transition.list_kept_pairs():
         text = ""
-        if transition.action in ("CellCounter", "Discard") and not before.is_empty_vessel:
+        is_undiminished = before.liquid_volume == after.liquid_volume
+        if transition.action == "Discard" and not before.is_empty_vessel:
             text = f"{transition.action} uses up {after.name}, but it is still available afterwards"
+        elif transition.action == "CellCounter" and is_undiminished and not before.is_empty_vessel:
+            text = f"{transition.action} uses up what it counts of {after.name}, but all of it is still available"
         elif (
             transition.action == "Combine" and before.liquid_volume and after.liquid_volume == before.liquid_volume > 0
         ):

@@ -6,7 +6,7 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.declared_numbers import parse_concentration
-from simulation.offline.ledger import CELLS, PARTICLES, Contents
+from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents, find_original, sum_known
 from simulation.offline.vessels import Phase, Vessel
 
 # A suspension looks cloudy from about 10^7 bacteria per mL on (Madigan et al., Brock Biology of Microorganisms). Objects
@@ -17,6 +17,14 @@ _UNDECLARED_DIAMETER = Decimal(1)  # µm; the smallest that cells have, so that 
 # Precipitates are seen from about 10 µg/mL on: the turbidity limit test for chlorides of the European Pharmacopoeia
 # (2.4.4) compares with the silver chloride of 5 µg/mL chloride, which is 20 µg/mL.
 _CLOUDY_MASS = Decimal(20)  # µg/mL
+# Share of dead cells from which a culture looks like this.
+_LOOKS_OF_CELLS = (
+    (Decimal("0.9"), "hardly any cells attached, the others rounded or floating, much debris"),
+    (Decimal("0.5"), "most cells rounded or detached, debris in the medium"),
+    (Decimal("0.2"), "some cells rounded or detached"),
+    (Decimal(0), "cells attached and spread"),
+)
+_DEAD = ("dead ", "attached dead ")
 
 
 def describe_appearance(vessel: Vessel, truth: Mapping[str, Any]) -> str:
@@ -27,6 +35,8 @@ def describe_appearance(vessel: Vessel, truth: Mapping[str, Any]) -> str:
     }  # fmt: skip
     if vessel.phase in fixed:
         return fixed[vessel.phase]
+    if vessel.phase == Phase.ADHERENT:
+        return describe_attached_cells(vessel.contents, truth.get("counted", ()))
     if vessel.phase not in (Phase.LIQUID, Phase.SUSPENSION) or not vessel.contents.volume:
         return ""
     if declared := vessel.properties.get("appearance"):
@@ -37,6 +47,18 @@ def describe_appearance(vessel: Vessel, truth: Mapping[str, Any]) -> str:
     deposits = [text for name, text in seen.items() if text and name in sediments]
     turbidity = _describe_turbidity(vessel.contents, truth.get("retained", {}), seen)
     return ", ".join(dict.fromkeys([*colours, *([turbidity] if turbidity else []), *deposits]))
+
+
+def describe_attached_cells(contents: Contents, counted: Any) -> str:
+    """Return how attached cells look, by the share of dead ones: they round up and detach; "" if an amount is unknown."""
+    listed = [name for names in counted.values() for name in names] if isinstance(counted, Mapping) else list(counted)
+    dead_names = [name for name in contents.components if name.startswith(_DEAD)]
+    alive = sum_known(map(contents.get_amount, listed or {find_original(name) for name in dead_names}))
+    dead = sum_known(map(contents.get_amount, dead_names))
+    if alive is None or dead is None:
+        return ""
+    share = dead / (alive + dead) if dead else ZERO
+    return next(text for least, text in _LOOKS_OF_CELLS if share >= least)
 
 
 def _find_look(contents: Contents, name: str, steps: list[tuple[str, str]]) -> str:

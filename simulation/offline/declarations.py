@@ -1,4 +1,4 @@
-"""Apply what the experiment declares to happen in a vessel: reactions, changes of phase, growth and survival.
+"""Apply what the experiment declares to happen in a vessel: reactions, changes of phase, growth, starvation and survival.
 
 Nothing else ever reacts (docs/decisions/0004): amounts are conserved, not predicted.
 """
@@ -9,16 +9,18 @@ from typing import Any
 
 from simulation.lab import quantities
 from simulation.offline.action_context import ActionContext
+from simulation.offline.damage import lose_share
 from simulation.offline.declared_numbers import parse_amount_ratio, parse_concentration, parse_yield
 from simulation.offline.ledger import ONE, PARTICLES, VOLUME, ZERO, Component, Contents, round_to_grain, sum_known
-from simulation.offline.vessels import Vessel
+from simulation.offline.vessels import Phase, Vessel
 
 ANY_ACTION = "*"  # the action of a reaction that occurs wherever its substances meet
+_HALVINGS = ("half_time", "half_life")  # of the supply, and of cells without it
 _LEAST_FACTOR = Decimal("0.1")  # of a dose that kills half: keeps noise from making it zero
 
 
 def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
-    """Apply the reactions, growth, maintenance and survival, in this order, that are declared for this action and its settings."""
+    """Apply the reactions, growth, maintenance, starvation and survival, in this order, that are declared for this action."""
     for reaction in context.list_declared("reactions"):
         _apply_reaction(context, vessel, reaction)
     for growth in context.list_declared("growth"):
@@ -26,6 +28,8 @@ def apply_declared_changes(context: ActionContext, vessel: Vessel) -> None:
             _apply_growth(vessel, growth, context.get_number("duration"))
     for maintenance in context.list_declared("maintenance"):
         _apply_maintenance(vessel, maintenance, context.get_number("duration"))
+    for starvation in context.list_declared("starvation"):
+        _apply_starvation(vessel, starvation, context.get_number("duration"))
     for killing in context.list_declared("survival"):
         _apply_survival(context, vessel, killing)
 
@@ -55,6 +59,8 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
         vessel, Decimal(reaction.get("noise", "0")), "reaction", reaction.get("makes", "")
     )
     product, remainders = _compute_product(context, vessel.contents, reaction, noise)
+    if vessel.phase == Phase.ADHERENT and reaction.get("phase_to") == Phase.LIQUID:
+        vessel.drop_properties("medium")  # cells that dissolve leave a lysate, which has none
     vessel.phase = reaction.get("phase_to", vessel.phase)
     for name, amount in remainders.items():
         if part := vessel.contents.components.get(name):
@@ -225,6 +231,26 @@ def _apply_maintenance(vessel: Vessel, maintenance: Mapping[str, Any], seconds: 
         vessel.contents = vessel.contents.with_component(name, part.change_amount(left))
 
 
+def _apply_starvation(vessel: Vessel, starvation: Mapping[str, Any], seconds: Decimal) -> None:
+    """Use up the supply with its half-time, and let cells die with their half-life from when less than `least` is left.
+
+    The result is the same whether the time is one step or several.
+    """
+    supply = starvation["supply"]
+    level = vessel.contents.compute_concentration(supply)
+    if level is None:
+        return
+    half_time, half_life = (quantities.parse_quantity(starvation[name], "duration").value for name in _HALVINGS)
+    least = quantities.parse_quantity(starvation["least"], "ratio").value
+    fed = half_time * (level / least).ln() / Decimal(2).ln() if level > least else ZERO
+    if supply in vessel.contents.components:
+        vessel.contents = lose_share(vessel.contents, supply, ONE - Decimal(2) ** (-seconds / half_time), "inactive")
+    died = ONE - Decimal(2) ** (-max(ZERO, seconds - fed) / half_life)
+    for name in starvation["components"]:
+        if died > 0 and name in vessel.contents.components:
+            vessel.contents = lose_share(vessel.contents, name, died, "dead")
+
+
 def _add_product(vessel: Vessel, name: str, product: Component) -> None:
     """Add a product, whose amount nobody has measured. If people knew of the component before, they still do."""
     before = vessel.contents.components.get(name)
@@ -256,6 +282,16 @@ def _apply_survival(context: ActionContext, vessel: Vessel, killing: Mapping[str
         alive = round_to_grain(part.amount * share)
         vessel.contents = vessel.contents.with_component(name, part.change_amount(alive))
         if "into" in killing:
-            dead = sum_known((vessel.contents.get_amount(killing["into"]), part.amount, -alive))
-            remains = part._replace(amount=dead, known=False, named=False)
-            vessel.contents = vessel.contents.with_component(killing["into"], remains)
+            _add_dead_cells(vessel, part, part.amount - alive, killing)
+
+
+def _add_dead_cells(vessel: Vessel, part: Component, died: Decimal, killing: Mapping[str, Any]) -> None:
+    """Add cells that died: all as `into`, or, with `attached`, that share still attached and the others floating."""
+    attached = killing.get("attached")
+    staying = round_to_grain(died * Decimal(attached["share"])) if attached else ZERO
+    kind = PARTICLES if attached else part.kind
+    forms = [(killing["into"], died - staying, kind), *([(attached["into"], staying, part.kind)] if attached else [])]
+    for name, amount, kind in forms:
+        total = sum_known((vessel.contents.get_amount(name), amount))
+        remains = part._replace(amount=total, known=False, named=False, kind=kind)
+        vessel.contents = vessel.contents.with_component(name, remains)

@@ -25,7 +25,10 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
 - maintenance: living `components` use up this much of each substrate `every` so long, whether they grow or not
 - survival: the share 1 / (1 + (c/half)^n) of `components` survives the concentration c of `agent`; the rest becomes the
-  component `into`. With `after`, this is the share left after that time, and cells die at a constant rate
+  component `into`; with `attached` ({"share": "0.1", "into": ...}), that share of the dead cells stays attached to the
+  vessel and the others float. With `after`, this is the share left after that time, and cells die at a constant rate
+- starvation: the `supply` in the medium is used up with its `half_time`; while less than `least` (% v/v) is left, the `components`
+  die with their `half_life`, until the medium is renewed
 - decays: dilutions of `components` `below` a concentration lose activity with this `half_life` when `warmer_than` a temperature
 - bands: a component that a gel shows as a band, its length, and the smallest visible mass
 - appearances: how a component looks, by name, as a list of [least concentration, text] in ascending order. What is dissolved
@@ -49,7 +52,6 @@ from simulation.offline.responses import CURVES, list_scalings
 from simulation.offline.truth_units import (
     AMOUNTS,
     Check,
-    a_colloid,
     a_concentration,
     a_hill_curve,
     a_kind,
@@ -60,6 +62,7 @@ from simulation.offline.truth_units import (
     a_poisson_hit,
     a_quantity,
     a_share,
+    a_share_that_turns,
     a_table,
     a_text,
     a_yield,
@@ -111,7 +114,13 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
     ),
     "survival": (
         {"components": a_list_of_texts, "agent": a_text, "half": a_concentration, "n": above_zero},
-        {"into": a_text, "after": a_quantity("duration"), "noise": a_share},
+        {"into": a_text, "attached": a_share_that_turns, "after": a_quantity("duration"), "noise": a_share},
+    ),
+    "starvation": (
+        {
+            "components": a_list_of_texts, "supply": a_text, "half_time": a_quantity("duration"), "least": a_quantity("ratio"),
+            "half_life": a_quantity("duration"),
+        }, {},
     ),
     "decays": (
         {"components": a_list_of_texts, "below": a_concentration, "warmer_than": a_quantity("temperature"), "half_life": a_quantity("duration")}, {},
@@ -122,7 +131,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
 WHOLE_FIELDS: dict[str, Check] = {
     "appearances": an_object_of(a_list_of_looks),
     "on_insert": a_list_of_texts,
-    "peptised": an_object_of(a_colloid),
+    "peptised": an_object_of(a_share_that_turns),
     "retained": an_object_of(a_quantity("length")),
     "counted": lambda value: (
         an_object_of(a_list_of_texts)(value) if isinstance(value, Mapping) else a_list_of_texts(value)
@@ -135,7 +144,7 @@ _INPUTS = ("component", "components", "parameter")  # what a signal depends on
 # Fields that name components.
 _COMPONENT_FIELDS = (
     "component", "components", "per", "requires", "within", "part", "of", "needs", "uses", "from", "consumes", "agent",
-    "without",
+    "without", "supply",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 ZERO, ONE = Decimal(0), Decimal(1)
 # How the form of a component is called that heat, frost or time has destroyed. A label still counts it.
-LOST_PREFIXES = ("dead ", "inactive ", "degraded ")
+LOST_PREFIXES = ("attached dead ", "dead ", "inactive ", "degraded ")
 NOT_DETERMINED = "not determined"  # the amount of a component that people know to be there
 # Amounts are rounded to multiples of this. Division would otherwise give endless digits, whose sums are not exact.
 _SMALLEST_AMOUNT = Decimal("1E-12")

@@ -8,6 +8,7 @@ from typing import Any
 from simulation.lab import quantities
 from simulation.lab.parameters import Parameter
 from simulation.offline.action_context import ActionContext
+from simulation.offline.bleaching import bleach
 from simulation.offline.declared_numbers import parse_concentration, parse_number, parse_reading, split_slope
 from simulation.offline.instrument_ranges import find_range
 from simulation.offline.ledger import LOST_PREFIXES, ONE, ZERO, Contents, sum_known
@@ -68,7 +69,7 @@ def _overload_column(
 def _format_readings(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], true_value: Decimal) -> str:
     """Return one noisy reading of the true value per repeat, as the instrument displays them, with their unit."""
     unit, purpose, values = response["unit"], response["signal"], []
-    true_value, instead = expose(context, response, true_value)
+    true_value, instead = expose(context, response, bleach(context, vessel, response, true_value))
     if instead:
         return instead
     relative, floor = parse_number(response["noise"]), get_noise_floor(response)

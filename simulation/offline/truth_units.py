@@ -132,7 +132,7 @@ a_list_of_looks = _allow(
     'a list of at least one pair, like ["2 µg/mL", "violet"]',
     lambda value: _is_table([*value, *value]) and not any(a_concentration(least) for least, _ in value),
 )
-a_colloid = _allow(
+a_share_that_turns = _allow(
     "an object with into and share",
     lambda value: _has_fields(value, {"into": _is_text, "share": lambda share: not a_share(share)}),
 )

@@ -9,7 +9,9 @@ from decimal import Context, Decimal
 from typing import Any
 
 from simulation.lab import quantities
+from simulation.offline import bleaching
 from simulation.offline.action_context import ActionContext, handles
+from simulation.offline.appearance import describe_appearance
 from simulation.offline.declarations import apply_declared_changes, react_on_contact
 from simulation.offline.handlers import loading
 from simulation.offline.handlers.instruments import require_wavelengths
@@ -17,7 +19,7 @@ from simulation.offline.handlers.thermal import require_container_format, requir
 from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Contents, sum_known
 from simulation.offline.responses import record_responses
 from simulation.offline.run_conditions import MOST_EVENTS_PER_SECOND, add_carryover, is_too_dense
-from simulation.offline.vessels import Phase, RefusalError, Vessel, describe_shortage, format_volume
+from simulation.offline.vessels import Phase, RefusalError, Vessel, format_volume
 
 # Words in the description of a container that fits the instrument.
 _STAGE_FORMATS = ("plate", "dish", "culture flask", "slide", "chamber", "coverslip", "well")
@@ -28,10 +30,11 @@ _SMALLEST_WELL_VOLUME = Decimal(20)  # µL that cover the bottom of a well
 _TOO_MANY = "too many to count"
 _STATE_WORDS = ("look like", "appearance", "phase")  # words of a question about the state of a sample
 _COMPOUNDS = ("compound", "second_compound")  # in the order in which they are added
+_TRANSMITTED = ("bright field", "phase contrast")  # modes that show the shape of cells
 _NOISE = "0.05"  # relative standard deviation of a count if the experiment declares none
-_COUNTED_VOLUME = Decimal(10)  # µL that a cell counter needs
+_COUNTED_VOLUME = Decimal(10)  # µL that a cell counter takes for each reading
 _FIELD_VOLUME = Decimal("0.5")  # µL in one image of an automated counter's chamber
-_DEAD = "dead {}"
+_DEAD = ("dead ", "attached dead ")  # how the killed form of what is counted is called
 # Variance of a count; below it a normal approximation of the binomial is poor, so events are drawn one by one.
 _FEW = 25
 
@@ -51,6 +54,10 @@ def image_cells(context: ActionContext) -> None:
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
         _add_compounds(context, vessel)
         loading.record_readings(context, vessel, vessel.contents)
+        bleaching.add_light(context, vessel)
+        if vessel.phase == Phase.ADHERENT and context.values["mode"] in _TRANSMITTED:
+            description = f"{context.describe_run(vessel)}: cells in the fields"
+            context.record_observation(description, "visual", describe_appearance(vessel, context.truth))
 
 
 @handles("plate_reader", "What was added is recorded; signals follow the declared curves of the true content.")
@@ -100,7 +107,11 @@ def inspect_samples(context: ActionContext) -> None:
         answers = [loading.find_lookup_text(vessel.contents, lookup) for lookup in relevant]
         # The state is used only if no declared text matches, because a declared text is more specific.
         if not relevant and is_asked_about(_STATE_WORDS):
-            answers = [vessel.phase, str(vessel.properties.get("appearance", "")), vessel.container]
+            is_attached = vessel.phase == Phase.ADHERENT
+            looks = (
+                describe_appearance(vessel, context.truth) if is_attached else vessel.properties.get("appearance", "")
+            )
+            answers = [vessel.phase, str(looks), vessel.container]
         answer = (", " if not relevant else "; ").join(answer for answer in answers if answer)
         suffix = "" if answer else ": nothing to be seen that answers the question"
         context.record_observation(f"Visual inspection of {vessel.name}{suffix}", "visual", answer)
@@ -137,29 +148,28 @@ def run_cytometry(context: ActionContext) -> None:
             context.record_run(vessel)
 
 
-@handles("count_cells", "True density and viability with the counter's noise; the samples are used up.")
+@handles("count_cells", "True density and viability with the counter's noise; what was counted is used up.")
 def count_cells(context: ActionContext) -> None:
+    """Count the cells in a portion for each reading. A sample that has settled is stirred up first."""
     if context.get_number("minimum_diameter") >= context.get_number("maximum_diameter"):
         raise RefusalError("empty range: minimum_diameter is not below maximum_diameter")
     for vessel in context.get_changeable_samples():
         vessel.require_liquid("counted")
-        counted = _group_counted_components(context, vessel.contents, (CELLS,))
-        if not counted:
+        if not _group_counted_components(context, vessel.contents, (CELLS,)):
             raise RefusalError(f"no cells: there is nothing to count in {vessel.name}")
-        if vessel.get_volume() < _COUNTED_VOLUME:
-            raise RefusalError(describe_shortage(_COUNTED_VOLUME, vessel.get_volume(), vessel))
+        if vessel.phase == Phase.SEDIMENTED:
+            vessel.phase = Phase.SUSPENSION
+        measured = vessel.draw_volume(_COUNTED_VOLUME * context.get_whole_number("replicates"))
         heading = f"{context.describe_run(vessel)}, {format_volume(_COUNTED_VOLUME)} a reading"
         stained = context.values["viability_stain"] != "none"
-        for label, names in counted.items():
-            dead = [name for name in map(_DEAD.format, names) if vessel.contents.get_amount(name) != 0]
+        for label, names in _group_counted_components(context, measured, (CELLS,)).items():
+            dead = [prefix + name for prefix in _DEAD for name in names if measured.get_amount(prefix + name) != 0]
             # Without a stain, a counter does not tell dead cells from living ones.
-            if not stained and label.startswith(_DEAD.format("")):
+            if not stained and label.startswith(_DEAD):
                 continue
-            _record_density(context, vessel, heading, label, names if stained else names + dead, vessel.contents)
+            _record_density(context, vessel, heading, label, names if stained else names + dead, measured)
             if stained and dead:
-                _record_viability(context, vessel, heading, names, dead)
-        # A cell counter takes the whole tube; the remaining volume is not returned.
-        vessel.used_up = True
+                _record_viability(context, measured, vessel, heading, names, dead)
 
 
 @handles("count_particles", "True density of what lies within the bounds of size, with the counter's noise.")
@@ -273,10 +283,15 @@ def _record_density(
 
 
 def _record_viability(
-    context: ActionContext, vessel: Vessel, heading: str, names: Sequence[str], dead: Sequence[str]
+    context: ActionContext,
+    measured: Contents,
+    vessel: Vessel,
+    heading: str,
+    names: Sequence[str],
+    dead: Sequence[str],
 ) -> None:
     """Record the share of cells that exclude the stain, of those in the images of each reading, unless it is unknown."""
-    live, stained = (sum_known(map(vessel.contents.compute_concentration, part)) for part in (names, dead))
+    live, stained = (sum_known(map(measured.compute_concentration, part)) for part in (names, dead))
     if not live or stained is None:
         return
     imaged = context.get_number("fields") * _FIELD_VOLUME / context.get_number("stain_dilution") / 1000

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from simulation.offline.action_context import ActionContext, handles
 from simulation.offline.declarations import apply_declared_changes, list_declared_products
-from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, ZERO, Component, Contents, round_to_grain
+from simulation.offline.ledger import ATTACHED, CELLS, ONE, PARTICLES, VOLUME, ZERO, Component, Contents, round_to_grain
 from simulation.offline.vessels import LIQUID_PROPERTIES, Phase, RefusalError, Vessel
 
 _UNIT_FORCE = Decimal("1.118E-6")  # x g at a radius of 1 mm and 1 rpm: (2 pi / 60)^2 / 9.81 m/s2 / 1000
@@ -29,6 +29,9 @@ _ELUTION_TUBES = (
     (Decimal(1500), {"container": "1.5 mL microcentrifuge tube, polypropylene", "container_capacity": "1.5 mL"}),
     (Decimal(15_000), {"container": "15 mL centrifuge tube, polypropylene", "container_capacity": "15 mL"}),
 )
+
+_FILM = (2.0, 5.0)  # µL
+_LEAST_CARRIED = Decimal("0.001")  # share of an amount that a film still carries over
 
 _Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come from
 
@@ -53,23 +56,79 @@ def aspirate_supernatant(context: ActionContext) -> None:
         context.store_waste("Waste from Aspirate", removed)
 
 
-@handles("wash", "Each rinse took all the liquid off; cells stayed; the replacement volume is what is on them now.")
+@handles("wash", "Each rinse took the liquid off; cells stayed; the replacement volume is what is on them now.")
 def wash_cells(context: ActionContext) -> None:
-    """Rinse what is attached, or move the insert that it is attached to into a fresh vessel, and pour fresh medium on."""
+    """Rinse what is attached, or move the insert that it is attached to into a fresh vessel, and pour fresh medium on.
+
+    A film of 2 to 5 µL stays on the bottom each time. It dilutes what comes next, and carries over what is dissolved in it.
+    """
     medium, fresh = context.get_selected_vessel("wash_medium"), context.get_selected_vessel("replacement_medium")
     box = context.get_container_supply() if context.values["fresh_vessels"] else None
     removed: _Waste = []
     for vessel in context.get_changeable_samples(medium, fresh):
-        removed.append((_take_liquid(vessel), vessel))
+        film = _Film(vessel, _draw_film_volume(context, vessel), fresh.contents)
+        removed.append((film.take_rest(), vessel))
         for _ in range(context.get_whole_number("washes")):
             vessel.pour_in(medium.draw_volume(context.get_number("wash_volume")), medium)
-            removed.append((_take_liquid(vessel), vessel))
+            removed.append((film.take_rest(), vessel))
         vessel = _move_insert(context, vessel, box) if box else vessel
         vessel.pour_in(fresh.draw_volume(context.get_number("replacement_volume")), fresh)
+        if not box:
+            vessel.contents = film.dilute(vessel.contents)
         if "medium" in vessel.properties:
             vessel.properties["medium"] = str(fresh.properties.get("medium") or fresh.name)
     context.store_waste("Waste from Wash", removed)
     context.new_vessels[-1].sources.setdefault(medium.barcode, (None, "volume"))
+
+
+def _draw_film_volume(context: ActionContext, vessel: Vessel) -> Decimal:
+    """Return the volume in µL that aspiration leaves in a vessel: 2 to 5 µL, as data sheets of plate washers state it."""
+    return Decimal(str(round(context.create_rng(vessel, "film").uniform(*_FILM), 2)))
+
+
+class _Film:
+    """The liquid that stays in a vessel when all of it is taken off.
+
+    In the books all of the volume leaves, as on the display of a washer, but what is dissolved in the film stays.
+    """
+
+    def __init__(self, vessel: Vessel, volume: Decimal, replacement: Contents) -> None:
+        self.vessel, self.volume, self.replacement = vessel, volume, replacement
+        self._highest: dict[str, Decimal] = {}  # amount of each component before it was diluted
+
+    def take_rest(self) -> Contents:
+        """Remove and return the liquid without the film."""
+        before = self.vessel.get_volume()
+        taken = _take_liquid(self.vessel)
+        if not taken.volume:
+            return taken
+        staying, leaving = taken.split_share(min(ONE, self.volume / before))
+        traces = []
+        for name, part in taken.components.items():
+            self._highest[name] = max(self._highest.get(name, ZERO), part.amount or ZERO)
+            left = staying.get_amount(name)
+            # A smaller share has no effect, and would make people look for what they have washed off.
+            if left is None or left < self._highest[name] * _LEAST_CARRIED:
+                traces.append(name)
+        if traces:
+            kept = {name: part for name, part in staying.components.items() if name not in traces}
+            all_of_them = {name: taken.components[name] for name in traces}
+            staying = replace(staying, components=kept)
+            leaving = replace(leaving, components={**leaving.components, **all_of_them})
+        hidden = {name: self._hide_unless_replaced(name, part) for name, part in staying.components.items()}
+        self.vessel.contents = self.vessel.contents + replace(staying, components=hidden, volume=ZERO, mass=None)
+        return replace(leaving, volume=taken.volume)
+
+    def dilute(self, contents: Contents) -> Contents:
+        """Return contents that were poured into the film: their volume is really greater than that in the books."""
+        if not contents.volume:
+            return contents
+        return contents.with_volume_deviation(contents.deviations.get(VOLUME, ZERO) + self.volume / contents.volume)
+
+    def _hide_unless_replaced(self, name: str, part: Component) -> Component:
+        """Return the component of the film as people see it: nobody labels a trace, unless the replacement has the same."""
+        fresh = self.replacement.components.get(name)
+        return part._replace(known=fresh is not None and fresh.known, named=fresh is not None and fresh.named)
 
 
 def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:

@@ -30,7 +30,7 @@ RUNS = {
     "FlowCytometry": ("suspension", "tube", {}, "59.8 mL"),  # 200 µL
     "CountLiquidParticles": ("suspension", "tube", {}, "56 mL"),  # 3 x 1 mL, and 1 mL thrown away
     "CoulterCount": ("suspension", "tube", {"electrolyte": "@buffer"}, "59.9 mL"),  # 100 µL
-    "CellCounter": ("suspension", "tube", {}, "60 mL"),
+    "CellCounter": ("suspension", "tube", {}, "59.98 mL"),  # 2 x 10 µL
     "MeasureOsmolality": ("liquid", "tube", {}, "59.94 mL"),  # 3 x 20 µL
     "MeasureConductivity": ("liquid", "tube", {}, "60 mL"),
     "MeasureContactAngle": ("solid", "rack", {"wetting_liquid": "@buffer", "fiber_diameter": "20 µm"}, "2.5 g"),
@@ -56,7 +56,7 @@ RUNS = {
 }  # fmt: skip
 SOLID = ("solid", "powder", "gel")
 # Readings that follow from the state of the sample without any declaration.
-COMPUTED = {"MeasureVolume", "CellCounter", "CountLiquidParticles", "CoulterCount", "VisualInspection"}
+COMPUTED = {"MeasureVolume", "CellCounter", "UseMicroscope", "CountLiquidParticles", "CoulterCount", "VisualInspection"}
 NOT_REFUSED = {"MeasureWeight", "ImageSample", "VisualInspection"}
 
 
@@ -94,7 +94,7 @@ def test_measurement_uses_up_exactly_the_sample_it_needs_and_invents_no_number(l
     assert small.get_property("sample", "mass" if phase in SOLID else "volume") == left
     for seen in step.outcome.new_observations if action not in COMPUTED else ():
         assert (seen.value, seen.description[-8:]) == ("", "recorded")
-    assert small["sample"].is_usable == (action != "CellCounter")
+    assert small["sample"].is_usable
 
 
 @pytest.mark.parametrize("action", sorted(set(RUNS) - NOT_REFUSED))
@@ -140,7 +140,7 @@ def test_measurement_rejects_a_container_of_the_wrong_format(lab, action, contai
         ("CountLiquidParticles", "3.5 mL", "4 mL"),
         ("UsePhotospectrometer", "480 µL", "1 mL"),
         ("UsePlateReader", "15 µL", "20 µL"),
-        ("CellCounter", "5 µL", "10 µL"),
+        ("CellCounter", "5 µL", "20 µL"),
     ],
 )
 def test_measurement_rejects_too_small_a_volume_and_states_the_needed_and_the_usable_one(lab, action, have, needs):

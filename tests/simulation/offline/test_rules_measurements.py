@@ -86,12 +86,17 @@ def test_cytometer_with_an_undeclared_laser_gives_no_share(small):
     assert small.read_values("FlowCytometry", "cells", excitation_laser="640 nm") == [""]
 
 
-def test_cell_counter_reads_within_its_noise_and_uses_up_the_sample(small):
+def test_cell_counter_reads_within_its_noise_and_leaves_the_rest_of_the_sample(small):
     (value,) = small.read_values("CellCounter", "cells", replicates=5)
     readings = [float(part.removesuffix(" cells/mL")) for part in value.split(", ")]
     assert len(set(readings)) > 1
     assert sum(readings) / 5 == pytest.approx(1e5, rel=0.12)  # 5 % each, 2.2 % of the mean, five of them
-    assert not small["cells"].is_usable
+    # Five readings of 10 µL each out of 1 mL; the density of the rest is the same, and so is a second count.
+    assert small["cells"].is_usable
+    assert small.get_property("cells", "volume") == "950 µL"
+    (again,) = small.read_values("CellCounter", "cells", replicates=5)
+    readings = [float(part.removesuffix(" cells/mL")) for part in again.split(", ")]
+    assert sum(readings) / 5 == pytest.approx(1e5, rel=0.12)
 
 
 def test_volume_weight_and_ph_are_read_from_the_simulated_state_or_not_given(small):
@@ -229,7 +234,7 @@ def test_particles_within_the_bounds_of_size_are_counted(lab):
     wide = {"electrolyte": "@salt", "size_minimum": "2 µm", "replicates": 2}
     step = small.run_step("CoulterCount", "milk salt", **wide)
     assert {(seen.description.rpartition(" of ")[2], seen.value) for seen in step.outcome.new_observations} == {
-        ("fat globules", "2000000 1/mL, 2000000 1/mL"),
+        ("fat globules", "2e6 1/mL, 2e6 1/mL"),
         ("yeast cells", "100000 cells/mL, 100000 cells/mL"),
     }
     assert (small.get_property("milk", "volume"), small.get_property("salt", "volume")) == ("19.9 mL", "10 mL")

@@ -50,6 +50,29 @@ def test_wash_replaces_the_liquid_and_keeps_the_cells(small):
     )
 
 
+def test_medium_of_an_emptied_vessel_is_what_is_poured_in_next_and_of_a_full_one_both(small):
+    small.run_step("Transfer", "saline dish", source="@saline", amount="100 µL")
+    assert small.get_property("dish", "medium") == "old + saline"
+    small.run_step("Aspirate", "dish", keep_supernatant=False)
+    small.run_step("Transfer", "fresh_medium dish", source="@fresh_medium", amount="300 µL")
+    assert small.get_property("dish", "medium") == "fresh medium"
+
+
+def test_lysate_of_attached_cells_has_no_medium(lab):
+    lysis = {"action": "Wait", "needs": ["detergent", "HeLa cells"], "uses": ["HeLa cells"], "phase_from": "adherent culture", "phase_to": "liquid"}  # fmt: skip
+    small = SmallLab(
+        lab.catalogue,
+        build_material("dish", "adherent culture", "1 mL", "3 mL", "dish", hidden={"HeLa cells": "1e5 cells"}, medium="PBS"),
+        build_material("ripa", volume="10 mL", capacity="10 mL", contents={"detergent": "10 mg/mL"}),
+        truth={"reactions": [lysis]},
+    )  # fmt: skip
+    small.run_step("Aspirate", "dish", keep_supernatant=False)
+    small.run_step("Transfer", "ripa dish", source="@ripa", amount="300 µL")
+    assert small.get_property("dish", "medium") == "ripa"
+    small.run_step("Wait", "dish", duration="10 min")
+    assert (small.get_property("dish", "phase"), small.get_property("dish", "medium")) == ("liquid", None)
+
+
 def test_centrifuge_pellets_cells_and_the_supernatant_has_none(small):
     small.run_step("Centrifuge", "broth", force="300 x g")
     assert small.get_property("broth", "phase") == "pellet and supernatant"

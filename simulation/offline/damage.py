@@ -21,15 +21,27 @@ _LOST_PER_FREEZING = Decimal("0.5")  # of the titre of an enveloped virus
 _LEAST_CRYOPROTECTANT = {"volume": Decimal(5), "mass": Decimal(50_000)}  # % by volume, or µg/mL
 
 
+_HalfLives = tuple[tuple[int, Decimal], ...]
+
+
+class Dilution(NamedTuple):
+    """The half-lives of a class where it is more dilute than `below` in µg/mL."""
+
+    below: Decimal
+    half_lives: _HalfLives
+
+
 class DamageClass(NamedTuple):
     """A class of components: the pattern of their names, how the lost part is called, and half-lives.
 
     `half_lives` are (temperature in °C from which it holds, half-life in s), ascending; below the first nothing is lost.
+    `working_dilution` has those of dilutions that are ready for use, which nobody can keep as long as a stock.
     """
 
     pattern: re.Pattern[str]
     lost: str
-    half_lives: tuple[tuple[int, Decimal], ...]
+    half_lives: _HalfLives
+    working_dilution: Dilution | None = None
 
 
 # Vegetative cells: decimal reduction in 1 min at 60 °C, ten times faster every 7 °C (the z-value of most non-spore-formers).
@@ -50,12 +62,17 @@ _CLASSES = (
     DamageClass(re.compile(r"\b(aav|virus|vector|phage)\b"), "inactive", ((56, Decimal(1800)), (72, Decimal(60)))),
     # Polymerase of Thermus aquaticus: 40 min at 95 °C.
     DamageClass(re.compile(r"\b(taq|pfu)\b"), "inactive", ((94, Decimal(2400)), (110, Decimal(60)))),
-    # Antibodies unfold between 65 and 75 °C.
-    DamageClass(re.compile(r"\banti-|\bigg\b|antibod"), "inactive", ((56, _HOUR), (65, Decimal(600)), (75, Decimal(30)))),
-    # Enzymes of mesophiles: days on the bench, a day at 37 °C, minutes above 60 °C.
+    # Antibodies unfold between 65 and 75 °C. Suppliers advise to keep a stock for months in the refrigerator but to use a working
+    # dilution on the same day: it is adsorbed to the wall, and contains less of what preserves it.
+    DamageClass(
+        re.compile(r"\banti-|\bigg\b|antibod"), "inactive", ((56, _HOUR), (65, Decimal(600)), (75, Decimal(30))),
+        Dilution(Decimal(5), ((1, 10 * _DAY), (15, 2 * _DAY), (30, _DAY / 2))),
+    ),
+    # Enzymes of mesophiles: days on the bench, a day at 37 °C, minutes above 60 °C. Dilute, they lose their activity within a day.
     DamageClass(
         re.compile(r"enzyme|trypsin|accutase|ligase|nuclease|proteinase|polymerase|peroxidase|lysozyme"), "inactive",
         ((15, 7 * _DAY), (30, _DAY), (50, Decimal(1200)), (60, Decimal(300)), (75, Decimal(20))),
+        Dilution(Decimal(10), ((1, 2 * _DAY), (15, _DAY / 3), (30, _DAY / 12))),
     ),
 )  # fmt: skip
 _CRYOPROTECTANTS = ("dmso", "dimethyl sulfoxide", "glycerol")
@@ -83,7 +100,7 @@ def age(
 ) -> Contents:
     """Return the contents after this time at this temperature. `declared` are the experiment's own `decays`."""
     for name, part in list(contents.components.items()):
-        half_lives = [_find_half_life(name, part, temperature)]
+        half_lives = [_find_half_life(contents, name, temperature)]
         half_lives += [_find_declared_half_life(contents, name, temperature, entry) for entry in declared]
         known = [half_life for half_life in half_lives if half_life is not None]
         if known and seconds > 0:
@@ -93,10 +110,17 @@ def age(
     return contents
 
 
-def _find_half_life(name: str, part: Component, temperature: Decimal) -> Decimal | None:
-    kind = find_damage_class(name, part)
-    reached = [half_life for above, half_life in kind.half_lives if temperature >= above] if kind else []
-    return reached[-1] if reached else None
+def _find_half_life(contents: Contents, name: str, temperature: Decimal) -> Decimal | None:
+    """Return the shortest half-life of a component by its class, temperature and dilution; None if it keeps."""
+    part = contents.components[name]
+    if (kind := find_damage_class(name, part)) is None:
+        return None
+    tables = [kind.half_lives]
+    concentration = contents.compute_concentration(name) if kind.working_dilution and part.dimension == "mass" else None
+    if kind.working_dilution and concentration is not None and concentration < kind.working_dilution.below:
+        tables.append(kind.working_dilution.half_lives)
+    reached = [[half_life for above, half_life in table if temperature >= above] for table in tables]
+    return min((table[-1] for table in reached if table), default=None)
 
 
 def _find_declared_half_life(

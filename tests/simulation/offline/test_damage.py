@@ -68,6 +68,24 @@ def test_share_that_survives_follows_the_half_life_at_the_temperature(name, dime
     assert sum(part.amount for part in after.components.values()) == 1000
 
 
+@pytest.mark.parametrize(
+    ("name", "micrograms", "temperature", "days", "left"),
+    [
+        ("anti-GFP IgG", "1", "22", "2", "0.5"),  # a working dilution of 1 µg/mL on the bench: one half-life
+        ("anti-GFP IgG", "1", "4", "10", "0.5"),  # in the refrigerator
+        ("anti-GFP IgG", "1000", "22", "2", "1"),  # the stock
+        ("trypsin", "8", "22", "1", "0.125"),  # three half-lives of 8 h
+        ("trypsin", "2500", "4", "30", "1"),
+        ("albumin", "1", "22", "30", "1"),  # no class
+    ],
+)
+def test_working_dilutions_of_antibodies_and_enzymes_expire_and_stocks_keep(name, micrograms, temperature, days, left):
+    # In 1 mL
+    contents = Contents({name: Component("mass", Decimal(micrograms), True)}, {}, Decimal(1000))
+    after = age(contents, Decimal(days) * 86400, Decimal(temperature))
+    assert after.get_amount(name) == Decimal(micrograms) * Decimal(left)
+
+
 def test_heated_culture_is_dead_and_as_turbid_as_before(lab):
     turbidity = {"action": "UsePhotospectrometer", "components": {"soil cells": "1"}, "signal": "turbidity", "unit": "AU",
                  "slope": "1 AU per 1e9 cells/mL", "intercept": "0 AU", "noise": "0"}  # fmt: skip

@@ -149,7 +149,8 @@ def lose_share(contents: Contents, name: str, share: Decimal, prefix: str) -> Co
         remaining, lost = ZERO, part.amount
     if lost == 0:
         return contents
-    contents = contents.with_component(lost_name, part._replace(amount=before + lost))
+    # Of a component whose amount people do not know, they do not know either that some is lost.
+    contents = contents.with_component(lost_name, part._replace(amount=before + lost, named=part.known and part.named))
     return contents.with_component(name, part._replace(amount=remaining))
 
 

@@ -80,7 +80,7 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
     is_new = name not in vessel.contents.components
     _add_product(vessel, name, product._replace(kind=reaction.get("kind", "")))
     if is_new:
-        vessel.contents = vessel.contents.with_deviation_of(name, source)
+        vessel.contents = vessel.contents.with_deviation(name, vessel.contents.deviations.get(source, ZERO))
 
 
 def _find_source(reaction: Mapping[str, Any], remainders: Mapping[str, Decimal | None]) -> str:

@@ -130,13 +130,9 @@ class Contents:
         deviations = {name: (1 + self.deviations.get(name, ZERO)) * ratio - 1 for name in names}
         return replace(self, deviations=_round_deviations(deviations))
 
-    def with_volume_deviation(self, deviation: Decimal) -> "Contents":
-        """Return a copy whose volume deviates from the recorded one by this share, with the same amounts of all components."""
-        return replace(self, deviations=_round_deviations({**self.deviations, VOLUME: deviation}))
-
-    def with_deviation_of(self, name: str, source: str) -> "Contents":
-        """Return a copy in which a component deviates from its recorded amount like another one, from which it was made."""
-        return replace(self, deviations=_round_deviations({**self.deviations, name: self.deviations.get(source, ZERO)}))
+    def with_deviation(self, name: str, deviation: Decimal) -> "Contents":
+        """Return a copy in which a component, or the volume, deviates from the books by this share, and all else as before."""
+        return replace(self, deviations=_round_deviations({**self.deviations, name: deviation}))
 
     def get_amount(self, name: str) -> Decimal | None:
         """Return the total amount of a component: zero if the component is absent, None if the amount is unknown."""

@@ -314,8 +314,9 @@ class Vessel:
         ratio = self._draw_ratio(requested)
         self.drawn.append(requested)
         moved = self._remove_volume(requested, ratio)
-        if self.phase == Phase.SEDIMENTED and self.contents.volume == 0:
-            self.phase = Phase.PELLET
+        if self.contents.volume == 0:
+            self.phase = Phase.PELLET if self.phase == Phase.SEDIMENTED else self.phase
+            self.drop_properties("medium")
         return moved
 
     def _remove_volume(self, volume: Decimal, ratio: Decimal) -> Contents:
@@ -361,9 +362,8 @@ class Vessel:
 
     def _update_after_mixing(self, source: "Vessel") -> None:
         medium, added = self.properties.get("medium", ""), str(source.properties.get("medium") or source.name)
-        if medium:
-            # Without old liquid, the medium is what was added. Cut, so that the text does not grow without end in a long
-            # series of additions.
+        if medium or (not self.contents.volume and self.contents.list_components_of_kind(CELLS)):
+            # Cut, so that the text does not grow without end in a long series of additions.
             old_parts = str(medium).split(" + ") if self.contents.volume else ()
             self.properties["medium"] = " + ".join(dict.fromkeys([*old_parts, *added.split(" + ")]))[:300]
         self.drop_liquid_properties()

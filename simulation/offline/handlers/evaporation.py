@@ -53,7 +53,7 @@ def evaporate(
     )
     left = max(float(present) - lost / float(contents.volume), min(float(present), 1 - _MOST_LOST))
     # Rounded, so that outcomes do not depend on the last digits of floating-point functions.
-    vessel.contents = contents.with_volume_deviation(Decimal(str(round(left - 1, 6))))
+    vessel.contents = contents.with_deviation(VOLUME, Decimal(str(round(left - 1, 6))))
 
 
 def compute_rate(temperature: float, humidity: float | None = None) -> float:

@@ -32,6 +32,7 @@ _ELUTION_TUBES = (
 
 _FILM = (2.0, 5.0)  # µL
 _LEAST_CARRIED = Decimal("0.001")  # share of an amount that a film still carries over
+_LEAST_AMOUNT = Decimal("1E-9")  # in the base unit of the dimension
 
 _Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come from
 
@@ -89,46 +90,46 @@ def _draw_film_volume(context: ActionContext, vessel: Vessel) -> Decimal:
 class _Film:
     """The liquid that stays in a vessel when all of it is taken off.
 
-    In the books all of the volume leaves, as on the display of a washer, but what is dissolved in the film stays.
+    In the books all of the liquid leaves, as on the display of a washer. What is dissolved in the film stays there, unless the
+    replacement contains the same: then it only deviates from the books, as the volume does.
     """
 
     def __init__(self, vessel: Vessel, volume: Decimal, replacement: Contents) -> None:
         self.vessel, self.volume, self.replacement = vessel, volume, replacement
         self._highest: dict[str, Decimal] = {}  # amount of each component before it was diluted
+        self._carried: dict[str, Decimal] = {}  # amount of each component of the replacement that is in the film
 
     def take_rest(self) -> Contents:
-        """Remove and return the liquid without the film."""
+        """Remove and return the liquid without what stays in the film."""
         before = self.vessel.get_volume()
         taken = _take_liquid(self.vessel)
         if not taken.volume:
             return taken
-        staying, leaving = taken.split_share(min(ONE, self.volume / before))
-        traces = []
+        share, staying = min(ONE, self.volume / before), {}
         for name, part in taken.components.items():
             self._highest[name] = max(self._highest.get(name, ZERO), part.amount or ZERO)
-            left = staying.get_amount(name)
-            # A smaller share has no effect, and would make people look for what they have washed off.
-            if left is None or left < self._highest[name] * _LEAST_CARRIED:
-                traces.append(name)
-        if traces:
-            kept = {name: part for name, part in staying.components.items() if name not in traces}
-            all_of_them = {name: taken.components[name] for name in traces}
-            staying = replace(staying, components=kept)
-            leaving = replace(leaving, components={**leaving.components, **all_of_them})
-        hidden = {name: self._hide_unless_replaced(name, part) for name, part in staying.components.items()}
-        self.vessel.contents = self.vessel.contents + replace(staying, components=hidden, volume=ZERO, mass=None)
-        return replace(leaving, volume=taken.volume)
+            in_film = round_to_grain((part.amount or ZERO) * share)
+            if name in self.replacement.components:
+                self._carried[name] = in_film
+            # A smaller share has no effect.
+            elif in_film >= max(self._highest[name] * _LEAST_CARRIED, _LEAST_AMOUNT):
+                # Nobody labels a trace.
+                staying[name] = part._replace(amount=in_film, known=False, named=False)
+        film = Contents(staying, {}, ZERO, None, taken.deviations)
+        self.vessel.contents = self.vessel.contents + film
+        for name, part in staying.items():
+            whole = taken.components[name]
+            taken = taken.with_component(name, whole._replace(amount=(whole.amount or ZERO) - (part.amount or ZERO)))
+        return taken
 
     def dilute(self, contents: Contents) -> Contents:
-        """Return contents that were poured into the film: their volume is really greater than that in the books."""
+        """Return contents that were poured into the film, with its volume and the carried amounts as deviations."""
         if not contents.volume:
             return contents
-        return contents.with_volume_deviation(contents.deviations.get(VOLUME, ZERO) + self.volume / contents.volume)
-
-    def _hide_unless_replaced(self, name: str, part: Component) -> Component:
-        """Return the component of the film as people see it: nobody labels a trace, unless the replacement has the same."""
-        fresh = self.replacement.components.get(name)
-        return part._replace(known=fresh is not None and fresh.known, named=fresh is not None and fresh.named)
+        for name, amount in self._carried.items():
+            if booked := contents.get_amount(name):
+                contents = contents.with_deviation(name, contents.deviations.get(name, ZERO) + amount / booked)
+        return contents.with_deviation(VOLUME, contents.deviations.get(VOLUME, ZERO) + self.volume / contents.volume)
 
 
 def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:

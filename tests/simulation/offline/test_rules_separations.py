@@ -54,6 +54,7 @@ def test_medium_of_an_emptied_vessel_is_what_is_poured_in_next_and_of_a_full_one
     small.run_step("Transfer", "saline dish", source="@saline", amount="100 µL")
     assert small.get_property("dish", "medium") == "old + saline"
     small.run_step("Aspirate", "dish", keep_supernatant=False)
+    assert small.get_property("dish", "medium") is None
     small.run_step("Transfer", "fresh_medium dish", source="@fresh_medium", amount="300 µL")
     assert small.get_property("dish", "medium") == "fresh medium"
 

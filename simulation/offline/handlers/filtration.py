@@ -36,7 +36,8 @@ _Waste = list[tuple[Contents, Vessel]]  # contents and the vessel that they come
 
 
 @handles(
-    "filter", "The whole volume passed the filter; cells, particles and what is declared larger than the pores stayed."
+    "filter",
+    "All but the hold-up volume passed the filter; cells, particles and what is declared larger than the pores stayed.",
 )
 def filter_samples(context: ActionContext) -> None:
     """Filter each sample. First runnings become waste, and so do residues and their rinses unless they are kept."""

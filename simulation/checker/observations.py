@@ -64,7 +64,7 @@ _CURRENT_AMOUNT = re.compile(
     r"\b(?:volume|remaining|remains|left|contains|holds|residual|total|final|mass|weight|net)\b", re.IGNORECASE
 )
 _OTHER_AMOUNT = re.compile(
-    r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|before|initial|original|"
+    r"\b(?:transferred|added|removed|moved|injected|aspirated|dispensed|loaded|taken|discarded|lost|evaporated|vapou?r|before|initial|original|"
     r"capacity|tare|container|injection|wash(?:ed)?|gross|per|moisture|water|given|up|loss|gain(?:ed)?|difference|share|change|pure)\b",
     re.IGNORECASE,
 )

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from simulation.checker.reading import leaves, units, words
+from simulation.checker.reading import leaves, observed, units, words
 from simulation.checker.reading.words import word_set
 
 _MAX_DEPTH = 8
@@ -65,7 +65,11 @@ def normalise_layout(data: Any) -> Any:
     outcome = data.get("outcome")
     result = {**data, "input_materials": _normalise_materials(data.get("input_materials"))}
     if isinstance(outcome, Mapping):
-        result["outcome"] = {**outcome, "new_materials": _normalise_materials(outcome.get("new_materials"))}
+        result["outcome"] = {
+            **outcome,
+            "new_materials": _normalise_materials(outcome.get("new_materials")),
+            "new_observations": observed.arrange_observations(outcome.get("new_observations")),
+        }
     return result
 
 

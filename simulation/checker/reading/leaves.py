@@ -17,6 +17,7 @@ _MAX_DEPTH, _MAX_LEAVES = 8, 400  # limits for hostile input; real properties st
 # camelCase and snake_case: each part of a key may be a unit.
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _PARTS = re.compile(r"[_\s-]")
+_AMOUNT_AT_END = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?[ _]?[A-Za-zµ%]+$")
 # Objects with two states of a material: what it was before is no property that it has now.
 BEFORE, AFTER = (
     {"state_before", "before", "before_step", "previous", "old", "vorher", "avant", "antes", "initial", "initial_state", "start"},
@@ -154,6 +155,9 @@ def drop_unit(key: str) -> str:
 @lru_cache(maxsize=4096)
 def find_unit_in_key(key: str) -> str:
     """Return the unit at the end of a key: mL in "vol (mL)" and "volume_ml", mg/ml in "conc_mg_per_ml" and "conc_mg_ml"."""
+    # "absorbance at 590 nm" ends in an amount.
+    if _AMOUNT_AT_END.search(key):
+        return ""
     for opened, closed in ("()", "[]"):
         bracket = key.partition(opened)[2].partition(closed)[0].strip()
         if bracket and units.find_dimension(bracket):
@@ -166,8 +170,12 @@ def find_unit_in_key(key: str) -> str:
         return key.split()[-1]
     # "readings_mOsm_per_kg": the parts of a unit may have capitals of their own.
     whole = _PARTS.split(key.strip("_ )]"))
-    if len(whole) > 2 and whole[-2].lower() == "per" and units.find_dimension(f"{whole[-3]}/{whole[-1]}"):
-        return f"{whole[-3]}/{whole[-1]}"
+    if len(whole) > 2 and whole[-2].lower() == "per":
+        if units.find_dimension(f"{whole[-3]}/{whole[-1]}"):
+            return f"{whole[-3]}/{whole[-1]}"
+        # "colonies_per_mL": whatever is counted.
+        if units.find_dimension(whole[-1]) == "volume":
+            return f"1/{whole[-1]}"
     # "mg_per_mL" in the usual spelling of units would be cut in two.
     plain = re.sub(r"(?<=[_ ])([nµum]?)L$", r"\1l", key)
     parts = _PARTS.split(_CAMEL_CASE.sub("_", plain).strip("_ )]"))

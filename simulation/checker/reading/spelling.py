@@ -53,6 +53,8 @@ _PER_CUBE = re.compile(r"(?<=[A-Za-zµ0-9])\s?[·/]?\s?(dm|cm)(?:\^?-3|⁻³)(?!
 _MILLIONS = re.compile(
     r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,3})?)\s?(?:Mio\b\.?|Millionen\b|[Mm]illions?\b|millones\b|M(?=\s?(?:cells|/mL)))\s?(?:de |of )?"
 )
+# "[612,614]": commas between the numbers of a list.
+_LISTED = re.compile(r"\[[0-9.eE+, -]{3,600}\]")
 _FRACTIONS = {"½": ".5", "¼": ".25", "¾": ".75"}
 _MIXED_FRACTION = re.compile(r"([0-9]{1,3})?([½¼¾])(?=\s?[A-Za-zµ])")
 _PERCENT = re.compile(r"\bper ?cent\b|\bpct\b", re.IGNORECASE)
@@ -108,7 +110,7 @@ def normalise_transition(data: Any) -> Any:
 
 def _list_texts(data: Any, depth: int = 0) -> list[str]:
     if isinstance(data, str):
-        return [data[:_MAX_TEXT]]
+        return [_space_lists(data[:_MAX_TEXT])]
     if depth > _MAX_DEPTH or not isinstance(data, dict | list):
         return []
     values = [*data, *data.values()] if isinstance(data, dict) else data
@@ -119,6 +121,10 @@ def _has_decimal_commas(texts: list[str]) -> bool:
     """Return whether commas separate decimals. A number like "12,004" is no evidence for either."""
     commas = sum(len(pattern.findall(text)) for text in texts for pattern in (_DECIMAL_COMMA, _MIXED_COMMA))
     return commas > 0 and commas >= sum(len(_DECIMAL_POINT.findall(text)) for text in texts)
+
+
+def _space_lists(text: str) -> str:
+    return _LISTED.sub(lambda match: re.sub(r"\s*,\s*", "; ", match[0]), text) if "[" in text else text
 
 
 def _rewrite(value: Any, has_commas: bool, depth: int) -> Any:
@@ -145,7 +151,7 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
     # Most texts are plain words, and the regular expressions cost more than this look.
     if text.isascii() and not any(c.isdigit() for c in text):
         return _replace_words(_PERCENT.sub("%", text))
-    text = text.translate(_PLAIN)
+    text = _space_lists(text.translate(_PLAIN))
     text = _PER_ALONE.sub(r" 1/\1", _PER.sub(r"/\1", text))
     text = _PER_CUBE.sub(lambda match: "/L" if match[1] == "dm" else "/mL", text)
     text = _MIXED_FRACTION.sub(lambda match: (match[1] or "0") + _FRACTIONS[match[2]], text)

@@ -33,6 +33,24 @@ _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
 _RANGE_OR_VERSION = re.compile(r"[:/.,-][0-9]")
 _ABOUT = re.compile(r"(?:~|≈|approx(?:\.|imately)?|about|ca\.?|circa|around|roughly|exactly|=|:)\s*", re.IGNORECASE)
 _LITRES = re.compile(r"\b([nµum]?)l\b")
+# "particles per millilitre", "millivolts": the symbol of a unit in words, of which the laboratory knows only some.
+_PREFIXES = {
+    "milli": "m",
+    "micro": "µ",
+    "nano": "n",
+    "pico": "p",
+    "femto": "f",
+    "kilo": "k",
+    "mega": "M",
+    "centi": "c",
+    "deci": "d",
+    "": "",
+}
+_SYMBOLS = {
+    "liter": "L", "litre": "L", "gram": "g", "gramme": "g", "meter": "m", "metre": "m", "volt": "V", "ampere": "A", "amp": "A", "mole": "mol",
+    "molar": "M", "second": "s", "pascal": "Pa", "osmole": "Osm", "osmol": "Osm", "siemens": "S", "base": "b", "dalton": "Da", "watt": "W",
+}  # fmt: skip
+_UNIT_IN_WORDS = re.compile(rf"\b({'|'.join(filter(None, _PREFIXES))}|)({'|'.join(_SYMBOLS)})s?\b", re.IGNORECASE)
 # Order in which dimensions are tried for a unit if the name of a property does not determine one.
 _DIMENSION_ORDER = (
     "volume", "mass", "amount", "mass_concentration", "molar_concentration", "number_density", "ratio", "duration",
@@ -178,6 +196,7 @@ def format_value(value: Decimal, dimension: str) -> str:
 def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Decimal] | None:
     """Return (dimension, size in its base unit) of the longest unit at the start of a text, or None."""
     head = _HEAD_ENDS.split(normalise_text(text)[:40].strip(), maxsplit=1)[0].replace(" per ", "/").replace("^", "")
+    head = _UNIT_IN_WORDS.sub(_abbreviate, head)
     if part := _PER_PART.match(head):
         above, below = _find_unit(part[1], ("mass", "amount")), _find_unit(part[3], ("volume",))
         if above and below and below[0] == "volume" and above[0] in _PER_VOLUME and Decimal(part[2]):
@@ -188,6 +207,10 @@ def _find_leading_unit(text: str, dimensions: tuple[str, ...]) -> tuple[str, Dec
         if unit_found := _find_unit(" ".join(head_words[:count]).strip(), dimensions):
             return unit_found
     return None
+
+
+def _abbreviate(match: re.Match[str]) -> str:
+    return _PREFIXES[match[1].lower()] + _SYMBOLS[match[2].lower()]
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,7 @@ _UNIT = re.compile(r"\s?(?P<unit>%|/(?:mL|µL|uL|L|cell)|[A-Za-zµ°]{1,12}(?:/[
 _SIGN = re.compile(r"=>|(?<![<>=!])=(?!=)|≈|->|→|\b(?:gives?|yields?|equals?|makes?)\b", re.IGNORECASE)
 _BREAK = re.compile(r"[;\n]|,\s|\.\s|\bor\b|\bvs\b|\. *$")
 _VALUE = re.compile(
-    r"(?<![\w/|(])(?<![-+*/x·×]\s)([A-Za-zΔ][A-Za-zα-ω]{0,5}(?:[_,]?[A-Za-z0-9/]{1,5})?)\s?(?:=|:)\s?(-?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?)(\s?[A-Za-zµ%°]{1,6})?(?![\w./^])(?!\s?[-+*/x(])"
+    r"(?<![\w/|(])(?<![-+*/x·×]\s)([A-Za-zΔ][A-Za-zα-ω]{0,5}(?:[_,]?[A-Za-z0-9/]{1,5})?)\s?(?:=|:)\s?(-?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?)(\s?[A-Za-zµ%°]{1,6})?(?![\w./^])(?!\s?[-+*/x(])(?!\s?[A-Za-zµ%°]{1,6}\s?[-+*/x(]\s?[0-9])"
 )
 # Words before a term that make it part of a larger one: "mean of 5 and 7 / 2".
 _JOINED = re.compile(

@@ -211,7 +211,7 @@ _ROLES = {
 }
 # Words of names of settings that also name other things of a record.
 _COMMON = words.word_set(
-    "time duration volume vol rate temperature temp value setting of for the and at in sample total final initial max min number size amount mass "
+    "time duration volume vol rate temperature temp value setting of for the and at in sample total final initial max min number size amount mass potential "
     "speed record frame first second wash water buffer medium tube well plate gel cell reagent transfer incubation stock step s min h °c c ml µl"
 )
 _ECHOED_BY_NAME = ("duration", "length", "temperature", "voltage", "flow", "rotation", "pressure", "volume")

@@ -64,6 +64,7 @@ class Part(NamedTuple):
     of: str
     label: str
     start: int
+    is_apart: bool = False  # a semicolon separates the share from the count, so it may be of an earlier one
 
 
 def check_shares(transition: Transition) -> Findings:
@@ -101,7 +102,17 @@ def _read_parts(text: str) -> list[Part]:
                     text[: match.start() + 12],
                 )
                 number = Decimal(other[1] or other[2]) if other else number
-            parts.append(Part(number, share, margin, (match["of"] or "").lower(), label.lower(), match.start()))
+            parts.append(
+                Part(
+                    number,
+                    share,
+                    margin,
+                    (match["of"] or "").lower(),
+                    label.lower(),
+                    match.start(),
+                    ";" in match["gap"],
+                )
+            )
     return parts
 
 
@@ -193,7 +204,8 @@ def _check_parts(
         wholes = {whole for whole in known | {total} if whole >= part.number} - (
             {part.number} if part.share < 99 else set()
         )
-        if any(_fits(part, whole) for whole in wholes):
+        numbers = known if part.is_apart else {part.number}
+        if any(_fits(part._replace(number=number), whole) for number in numbers if number > 1 for whole in wholes):
             yield Decided("L20", quantity=True)
             continue
         named = _find_named(part, text)

@@ -13,7 +13,10 @@ _ALIQUOTS = ("aliquot", "portion", "tube", "copie", "replicate")
 
 _DILUTIONS = ("dilution", "step", "point", "level", "tube")
 
-_ONE_TO_ONE_ACTIONS = ("Aspirate", "Wash", "Dialysis")
+# Actions after which every sample, or what was made of it, comes back.
+_ONE_TO_ONE_FAMILIES = (*words.ONE_TO_ONE, words.TAKE)
+# Actions that make a second material of every sample, beside what is left of it.
+_SPLITTING_ACTIONS = ("Filter", "AttemptDNAExtraction", "SolidPhaseExtraction")
 
 _USED_UP = re.compile(
     r"^(?:all |completely |entirely |fully )?(?:used up|consumed|discarded|exhausted|nothing left)\b|\ball (?:of it )?(?:was )?(?:used(?: up)?|consumed|discarded)\b",
@@ -62,10 +65,15 @@ def check_unlimited_supplies(transition: Transition) -> Findings:
             yield error_finding("L09", output.name, "limited", "unlimited", f"{output.name} became unlimited")
 
 
+# "982 ml left", "less 200 µL": what says that a material is the rest of another, also if only its amount says so.
+_REST = words.REMAINDER | words.word_set("less minus after")
+_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?[A-Za-zµ]*")
+
+
 def _find_supply(transition: Transition, output: MaterialView) -> MaterialView | None:
     """Return the unlimited supply of which an unlinked output claims to be the rest, or None."""
-    core = set(words.core_words(output.name))
-    if not core or not words.REMAINDER & set(output.name_words) or output.is_empty_vessel:
+    core = set(words.core_words(_AMOUNT.sub(" ", output.name))) - _REST
+    if not core or not _REST & set(output.name_words) or output.is_empty_vessel:
         return None
     if any(core <= set(view.name_words) for view in transition.limited_inputs):
         return None
@@ -86,7 +94,7 @@ def check_output_count(transition: Transition) -> Findings:
         yield from require("L18", count == 1, action, "one gel", str(count), text)
     elif family == words.COMBINE:
         yield from _check_pool_count(transition)
-    elif family in words.ONE_TO_ONE or action in _ONE_TO_ONE_ACTIONS:
+    elif family in _ONE_TO_ONE_FAMILIES:
         yield from _check_one_per_sample(transition)
     if family == words.MAKE:
         yield from _check_synthesis_count(transition)
@@ -145,13 +153,34 @@ def _check_one_per_sample(transition: Transition) -> Findings:
     if not samples:
         return
     yield Decided("L18")
-    count = len([view for view in transition.outputs if not view.is_unlimited])
+    if transition.action in _SPLITTING_ACTIONS:
+        yield from _check_split_samples(transition, samples)
+    others = [view for view in transition.inputs if all(view is not sample for sample in samples)]
+    of_samples = [view for view in transition.outputs if all(transition.find_output(o) is not view for o in others)]
+    count = len([view for view in of_samples if not view.is_unlimited])
     if count >= len(samples) or transition.action == "CellCounter":
         return
     text = f"{len(samples)} samples went in and {count} materials came out"
-    is_measured = transition.family in words.MEASUREMENTS and transition.observations
+    is_measured = bool(transition.family in words.MEASUREMENTS and transition.observations)
     build_finding = warning_finding if count == 0 and is_measured else error_finding
     yield build_finding("L18", transition.action, f"{len(samples)} materials", str(count), text)
+
+
+def _check_split_samples(transition: Transition, samples: list[MaterialView]) -> Findings:
+    """Yield an error if some samples gave a new material that has words of their name, and others gave none."""
+    new_outputs = [view for view in transition.usable_outputs if transition.find_input(view) is None]
+    names = [set(view.name_words) for view in samples]
+    own = [
+        name - set().union(*(other for other in names if other is not name), words.PRODUCT_WORDS, {"a"})
+        for name in names
+    ]
+    products = [[view for view in new_outputs if word_set & set(view.name_words)] for word_set in own]
+    # Each product must be that of one sample, or names do not tell them apart.
+    is_clear = all(own) and sum(map(len, products)) == len(new_outputs) and all(len(found) < 2 for found in products)
+    if is_clear and 0 < len(new_outputs) < len(samples) and all(transition.find_output(view) for view in samples):
+        missing = next(view.name for view, found in zip(samples, products, strict=True) if not found)
+        text = f"{len(samples)} samples were treated and {len(new_outputs)} new materials came out; that of {missing} is missing"
+        yield error_finding("L18", missing, f"{len(samples)} materials", str(len(new_outputs)), text)
 
 
 def _check_residue(draw: flows.Withdrawal) -> Findings:

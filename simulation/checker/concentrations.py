@@ -85,6 +85,9 @@ def find_concentration(view: MaterialView, component: str, dimension: str) -> De
     if amount is None and len(view.concentrations) == 1:
         [(only_component, only_amount)] = view.concentrations.items()
         is_named = only_component == "" and component_words & view.all_words and only_amount.dimension == dimension
+        # A solvent whose only component is counted in another unit does not have the unnamed one.
+        if not component and only_amount.dimension != dimension and words.SOLVENTS & set(view.name_words):
+            return ZERO
         if not component or is_named:
             amount = only_amount
     # "puro" is puromycin: records shorten the names of what they add.
@@ -147,6 +150,14 @@ def _find_ion_concentration(view: MaterialView, ion: str, dimension: str) -> Dec
     return None if has_other_source or dimension != "molar_concentration" else total
 
 
+def share_component(component: str, views: Iterable[MaterialView]) -> bool:
+    """Return whether a component is the same in all materials: without a name, only if their names have a word in common."""
+    if component:
+        return True
+    names = [words.content_words(view.name) for view in views if "" in view.concentrations and view.liquid_volume != 0]
+    return len(names) < 2 or bool(frozenset.intersection(*names))
+
+
 def can_persist(component: str, others: Iterable[MaterialView]) -> bool:
     """Return whether no other material can use up a component. If a reaction is conceivable, the answer is False."""
     is_titrant = {"hcl", "naoh", "koh", "h2so4", "acid", "hydroxide"} & set(component.split())
@@ -173,6 +184,8 @@ def may_be_product(component: str, views: Sequence[MaterialView]) -> bool:
 def _check_total(transition: Transition, component: str) -> Findings:
     """Compare a component's total amount (C V summed over all materials) before and after, if all amounts are known."""
     if transition.family == words.COMBINE and may_be_product(component, transition.inputs):
+        return
+    if not share_component(component, transition.inputs):
         return
     outputs = transition.usable_outputs
     dimension = next(view.concentrations[component].dimension for view in outputs if component in view.concentrations)

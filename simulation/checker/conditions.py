@@ -212,6 +212,9 @@ def _check_required_properties(transition: Transition, output: MaterialView) -> 
     if output.condition == "cell_culture_conditions" and not output.all_words & _CARBON_DIOXIDE:
         missing.append("CO2")
     before = transition.find_input(output)
+    if before is None and transition.action not in _CHANGES_CONDITION:
+        # The parts of a plate stay in its incubator.
+        before = next((view for view in transition.limited_inputs if view.condition == output.condition), None)
     # If the temperature was missing before this step, the step did not cause the fault.
     was_missing = (
         before is not None

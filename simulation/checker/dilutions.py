@@ -12,6 +12,7 @@ from simulation.checker.concentrations import (
     iter_shared_concentrations,
     may_be_product,
     rounding_margin,
+    share_component,
     tolerance_margin,
 )
 from simulation.checker.findings import Findings, compare, undecided_finding
@@ -52,7 +53,7 @@ def _check_mixture(transition: Transition, fill: FilledOutput, component: str, g
     # A ratio may be by volume or by mass; only if it says so does it follow from volumes.
     is_ratio = got.dimension == "ratio" and not properties.SHARE.search(got.text)
     is_excluded = is_ratio or (got.dimension == "fold" and not has_concentrate)
-    if is_excluded or may_be_product(component, sources):
+    if is_excluded or may_be_product(component, sources) or not share_component(component, sources):
         return
     total_volume = fill.output.liquid_volume or fill.total_volume
     known_amount, is_complete = ZERO, True

@@ -21,7 +21,7 @@ _LABEL_KEYS = words.word_set("label name title identity description what etikett
 # Keys of sentences about something else than what is in the vessel now.
 _ELSEWHERE = words.word_set(
     "note remark comment history plan use protocol storage vessel container label purpose made from before origin source batch expiry wash "
-    "calculation step log dilution supplier lot instruction next"
+    "bed sediment height calculation step log dilution supplier lot instruction next"
 )
 
 
@@ -36,7 +36,7 @@ def _add_sentences(view: MaterialView, stated: names.NameReading) -> names.NameR
     for leaf in filter(_is_sentence, view.leaves):
         read = names.read_name(leaf.value_text)
         # A sentence need not say which of several kinds of cells or particles it counts.
-        dissolved = {name: a for name, a in read.concentrations.items() if a.dimension != "number_density"}
+        dissolved = {name: a for name, a in read.concentrations.items() if name and a.dimension != "number_density"}
         read = read._replace(concentrations=dissolved)
         updates = {
             key: getattr(read, key)

@@ -109,6 +109,8 @@ def find_dilution_series(transition: Transition) -> DilutionSeries | None:
     solvent = find_solvent(transition)
     named_sample = transition.parameters.find_material(SOURCE | {"sample"})
     samples = [view for view in _list_filled(transition) if view is not solvent]
+    # "box of tubes" may not say that they are empty; an unlimited supply is rarely what is diluted.
+    samples = [view for view in samples if not view.is_unlimited] or samples
     if named_sample is not None and named_sample is not solvent:
         samples = [named_sample]
     if solvent is None or len(samples) != 1:
@@ -170,6 +172,8 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
     fills = []
     for output in filled_outputs:
         before = transition.find_input(output)
+        if before is None and len(filled_outputs) == 1:
+            before = _find_renamed_target(transition, source, output, volume_each)
         if before is None and not starts_empty:
             return LiquidFlow(untraced_reason=f"it is not clear what was in {output.name} before")
         parts = () if before is None else (Portion(before, before.liquid_volume),)
@@ -185,6 +189,22 @@ def _trace_transfer(transition: Transition) -> LiquidFlow:
         is_plate = _PLATES & filled_outputs[0].all_words and not any(map(words.is_well, filled_outputs[0].all_words))
         total = total * wells if wells else None if is_plate else total
     return LiquidFlow(tuple(fills), (Withdrawal(source, total, remainder, moved_volume is not None),))
+
+
+def _find_renamed_target(
+    transition: Transition, source: MaterialView, output: MaterialView, moved: Decimal | None
+) -> MaterialView | None:
+    """Return the only vessel with liquid that the only new material can continue under a new name, or None."""
+    targets = [
+        view
+        for view in transition.limited_inputs
+        if view is not source and view.liquid_volume and transition.find_output(view) is None
+    ]
+    if len(targets) != 1 or moved is None or output.liquid_volume is None or targets[0].volume is None:
+        return None
+    # The new material has the contents of both, not only the portion that was moved.
+    together = (targets[0].liquid_volume or ZERO) + moved
+    return targets[0] if abs(output.liquid_volume - together) <= together / 20 else None
 
 
 def count_vessels(view: MaterialView) -> int | None:

@@ -56,7 +56,7 @@ _PERCENT_KEY = re.compile(r"^(.*?)[ _]?(?:percent|pct|%)[ _]?\(?([vwm])[_/ ]?([v
 _FACTOR_KEYS = word_set("d df vf dil")
 _VALUE_WORDS = word_set("value amount quantity quantitie result reading wert valor valeur data entry content detail")
 _EMPTY_UNIT = re.compile(r"[-–1]|n/?a|none|dimensionless", re.IGNORECASE)
-_PLAIN_NUMBER = re.compile(r"\s?[~≈]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?\s?")
+_PLAIN_NUMBER = re.compile(r"\s?[~≈]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?\s?", re.IGNORECASE)
 _VESSELS = words.CAPACITY | word_set("plate dish beaker cuvette cryovial jar bag well box cartridge syringe")
 
 

@@ -18,13 +18,15 @@ from simulation.checker.reading.words import word_set
 _MAX_NAME = 300
 _NUMBER = re.compile(r"(?<![\w.^/-])~?[0-9]{1,7}(?:\.[0-9]{1,5})?(?:e[+-]?[0-9]{1,2})?(?=\s?[A-Za-zµ%/])")
 _UNCERTAINTY = re.compile(r"\s?(?:±|\+/-)\s?[0-9]{1,9}(?:\.[0-9]{1,9})?")
-_PHRASE_ENDS = re.compile(r"[,;()+|]|\s[-–]\s|\swith\s")
+_PHRASE_ENDS = re.compile(r"[,;()+|]|\s[-–/]\s|\swith\s")
 _STRENGTH = re.compile(r"(?<![\w.:/-])([0-9]{1,3}(?:\.[0-9])?)\s?[xX×](?=[\s,;)-]|$)(?!\s?(?:[0-9]|g\b))")
 _SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol\b", re.IGNORECASE)
 _SIZED_VESSELS = word_set(
     "tube vial flask bottle falcon eppendorf cuvette microtube cryovial cryotube cylinder jar beaker dish bag syringe column cartridge reservoir "
     "tubo matraz frasco kolben flasche fiole"
 )
+# "10 mL grad." and "5 mL brimful": the size of the vessel, whatever it is called.
+_SIZES = word_set("grad graduated graduation brimful brim capacity nominal cap")
 _NOT_CONTENT = word_set(
     "each per every wash added dead max maximum capacity from x load injection fill dilution plated spread"
 )
@@ -32,7 +34,7 @@ _NOT_CONTENT = word_set(
 _BOUNDS = word_set("below under above over than least most minimum min limit")
 _NOT_COMPONENTS = word_set(
     "stock solution standard std working buffer sample pool aliquot in at with mark ph rest left dil dilution diluted final dry powder weighed "
-    "de du des le la el los von der die das aus en dans sur each ml l µl new step tube level conc concentrated half strength"
+    "soln sol susp p page nb lot de du des le la el los von der die das aus en dans sur each ml l µl new step tube level conc concentrated half strength"
 )
 _DISSOLVED = word_set("dna rna protein agarose cell gel bead virus polyacrylamide")
 _NO_STRENGTH = word_set("objective magnification zoom wash wells well replicate replicates times fold")
@@ -70,6 +72,7 @@ def read_name(name: str) -> NameReading:
     phrases = _list_phrases(_UNCERTAINTY.sub("", text))
     volumes, masses, amounts, counts, vessels = [], [], [], [], []
     concentrations: dict[frozenset[str], Amount] = {}
+    nameless: list[Amount] = []
     for phrase in phrases:
         near = set(words.tokenize(phrase.after)) | set(words.tokenize(phrase.before)[-1:])
         dimension = phrase.amount.dimension
@@ -77,8 +80,10 @@ def read_name(name: str) -> NameReading:
         following = words.tokenize(phrase.after)
         # "100 µL of the preceding tube" is no size.
         beside = {*(following if "of" not in following[:2] else ()), *words.tokenize(phrase.before)[-3:]}
-        if (
+        # "rest of bottle 10 ml" is what the bottle holds.
+        if (dimension == "volume" and set(following[:2]) & _SIZES) or (
             dimension == "volume"
+            and not beside & words.REMAINDER
             # "round flask: 8.0 mL" is what the flask holds.
             and not phrase.before.rstrip().endswith(":")
             and beside & _SIZED_VESSELS
@@ -101,8 +106,13 @@ def read_name(name: str) -> NameReading:
             counts.append(phrase.amount)
         elif dimension in units.CONCENTRATIONS and (dimension != "ratio" or _SHARE.search(phrase.amount.text)):
             component = _find_component(phrase)
+            if not component and dimension != "ratio" and not nameless:
+                nameless.append(phrase.amount)
             if component and component not in concentrations:
                 concentrations[component] = phrase.amount
+    # "Stock A, 50 µL, 10 mg/mL": the only concentration is that of the stock, whatever it is.
+    if len(nameless) == 1 and not concentrations:
+        concentrations[frozenset()] = nameless[0]
     for match in _STRENGTH.finditer(name[:_MAX_NAME]):
         component = _find_strength(name, match)
         if component:

@@ -54,6 +54,7 @@ _VESSEL_ATTRIBUTES = word_set(
 CONTENTS = word_set("content composition comp component ingredient solute recipe solid")
 # "0.5 % v/v" and "2 % (w/v)" are concentrations and mix like others.
 SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol[.-]?\s?%", re.IGNORECASE)
+_QUANTITY_SYMBOLS = word_set("c q x w rho beta gamma β ρ γ")
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 VESSEL_KEYS = word_set("microtube cryotube falcon tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
@@ -66,6 +67,9 @@ _STRENGTH_WORDS = word_set("strength concentration conc concentrate stock")
 _NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic setting")
 # Keys under which simulators write "adherent".
 _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
+# Words for the volume up to which a vessel can be filled.
+_BRIM = word_set("cap brim brimful brimfull overflow")
+_FILLING = word_set("fill filled filling rxn reaction inside holding contains contain")
 _ANTIFREEZE = word_set(
     "glycerol ethanol methanol acetone isopropanol acetonitrile enzyme polymerase ligase hexane chloroform glycol"
 )
@@ -189,7 +193,7 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
         volume = find_amount(_is_volume)
         if not has_volume:
             # "solvent: {name, volume}": the only volume that is not that of a vessel or a portion.
-            volume = find_amount(_is_only_volume)
+            volume = find_amount(_is_only_volume) or find_amount(_is_filling)
             has_volume = volume is not None
     # "20 µL each" is no volume of the material, but it is not empty.
     phase = _find_phase(leaves, name, has_volume or any(map(_has_each, leaves)))
@@ -246,7 +250,9 @@ def find_component(leaf: Leaf) -> str | None:
     # A density in g/mL is a property of the liquid, not a concentration.
     if "density" in key_words and amount.dimension != "number_density":
         return None
-    component_words = key_words - NOT_COMPONENT_WORDS
+    # "c_puro" begins with the symbol of a quantity; in "vitamin c" the letter belongs to the name.
+    symbol = {leaf.words[0]} & _QUANTITY_SYMBOLS if leaf.words else set()
+    component_words = key_words - NOT_COMPONENT_WORDS - symbol
     # A list of "salts" names each salt; "salt" alone is a component.
     component_words = component_words - {"salt", "solid", "liquid", "medium"} or component_words
     return (
@@ -275,6 +281,13 @@ def _is_volume(leaf: Leaf) -> bool:
     if has_text and key_words & _LIQUIDS and key_words <= _LIQUIDS | words.NEUTRAL | {"well", "dish"}:
         return True
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+
+
+def _is_filling(leaf: Leaf) -> bool:
+    """Return whether the key of a volume means what is in the vessel: "fill", "rxn", or a vessel with its size ("eppi 1.5")."""
+    key_words = leaf.word_set
+    is_sized_vessel = bool(key_words & VESSEL_KEYS) and any(character.isdigit() for character in leaf.key)
+    return key_words <= _FILLING | words.NEUTRAL or (is_sized_vessel and not key_words & _OTHER_AMOUNT_WORDS)
 
 
 def _has_each(leaf: Leaf) -> bool:
@@ -306,7 +319,7 @@ def _is_capacity(leaf: Leaf) -> bool:
     # "size: 2 mL" of a plate is ambiguous; it is a capacity only with "max".
     if key_words and key_words <= {"plate", "format", "size"} and units.split_number(leaf.value) is not None:
         return "max" in words.tokenize(leaf.value_text)
-    return "capacity" in key_words or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
+    return bool(key_words & (_BRIM | {"capacity"})) or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
 
 
 def _is_minimum(leaf: Leaf) -> bool:

@@ -1,5 +1,6 @@
 """L02: repeated draws: readings that use up a portion each, reagents of the same reactions, and washes of several vessels."""
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import NamedTuple
@@ -33,13 +34,23 @@ class Use(NamedTuple):
 
 def check_draws(transition: Transition) -> Findings:
     """L02: yield an error if a sample lost fewer portions than readings, or reagents of one reaction differ in number."""
-    if transition.action in _FRESH_PORTIONS:
+    if _uses_fresh_portions(transition):
         yield from _check_readings(transition)
     if transition.family in words.MEASUREMENTS:
         yield from _check_supply(transition)
         yield from _check_reactions(transition)
     if transition.action == "Wash":
         yield from _check_wash(transition)
+
+
+def _uses_fresh_portions(transition: Transition) -> bool:
+    """Return whether every reading takes a fresh portion: of the instrument, or because the portions are not recovered."""
+    settings = {**transition.defaults, **transition.parameters.raw}
+    is_lost = any(
+        {"recover", "recovered", "recovery", "return"} & set(words.tokenize(str(key))) and value is False
+        for key, value in settings.items()
+    )
+    return transition.action in _FRESH_PORTIONS or is_lost
 
 
 def _find_readings(transition: Transition) -> int | None:
@@ -73,7 +84,9 @@ def _check_readings(transition: Transition) -> Findings:
         ):
             continue
         lost = before.volume.value - after.volume.value
-        rounding = min(before.volume.step, before.volume.value / 50) + min(after.volume.step, before.volume.value / 50)
+        # Of "5.0 mL" before and "4.98 mL" after, the first is exact where the loss is a number of portions.
+        steps = sorted(min(view.step, before.volume.value / 50) for view in (before.volume, after.volume))
+        rounding = sum(steps, ZERO) if steps[0] * 4 > portion else steps[0] * 2
         portions_lost = round(lost / portion)
         is_multiple = abs(lost - portions_lost * portion) <= rounding
         # Rinsing and dead volumes may use as much again, but not several times what the readings take.
@@ -99,7 +112,7 @@ def _check_supply(transition: Transition) -> Findings:
         and leaf.word_set <= _PORTION | words.VOLUME | {"load", "per", "well", "reading", "reaction"}
     }
     # Most photometers and flow cells give the sample back, so that every reading can use the same portion.
-    is_used_up = transition.action in _FRESH_PORTIONS
+    is_used_up = _uses_fresh_portions(transition)
     if len(portions) != 1:
         return
     needed = portions.pop() * (count if is_used_up else 1)
@@ -175,13 +188,10 @@ def _check_wash(transition: Transition) -> Findings:
         ):
             continue
         expected, lost = amounts[0].value * count * len(samples), view.volume.value - after.volume.value
-        allowed = (
-            expected * _SURPLUS
-            + min(view.volume.step + after.volume.step, view.volume.value / 50)
-            + view.volume.value * _HANDLING
-        )
+        rounding = min(view.volume.step + after.volume.step, view.volume.value / 50)
+        below, above = expected * _SURPLUS + rounding, expected * _SURPLUS + rounding + view.volume.value * _HANDLING
         text = f"{count * len(samples)} portions of {units.format_value(amounts[0].value, 'volume')} were used, but {view.name} lost {units.format_value(lost, 'volume')}"
-        yield from compare("L02", after.name, expected, lost, "volume", text, allowed, allowed, limit="about")
+        yield from compare("L02", after.name, expected, lost, "volume", text, above, below, limit="about")
 
 
 def _find_wash_count(transition: Transition) -> int | None:
@@ -196,9 +206,11 @@ def _find_wash_count(transition: Transition) -> int | None:
     return int(number) if number is not None and number == int(number) and 0 < number < 20 else None
 
 
+# "well 2" and "WELL A" are one vessel, as "A2" is.
+_ONE_WELL = re.compile(r"\b(?:well|dish|coverslip|pocillo|puits) (?:no\.? ?|#)?(?:[0-9]{1,3}|[A-P])\b", re.IGNORECASE)
+
+
 def _has_several_wells(view: MaterialView) -> bool:
     """Return whether a material stands for several vessels, so that one portion is not that of the material."""
-    return "plate" in view.all_words or (
-        {"well", "wells", "coverslip", "dishe"} & view.all_words != set()
-        and not any(map(words.is_well, view.name_words))
-    )
+    is_one = any(map(words.is_well, view.name_words)) or _ONE_WELL.search(view.name[:200]) is not None
+    return "plate" in view.all_words or (bool({"well", "wells", "coverslip", "dishe"} & view.all_words) and not is_one)

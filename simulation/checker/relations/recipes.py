@@ -227,8 +227,10 @@ def _check_stated_dilution(transition: Transition) -> Findings:
         ]
         if fill.output.name not in transition.input_texts:
             texts.append(fill.output.name)
+        # A dilution may be counted from the sample of this step or from the first one: 10-fold, then 5-fold, are 50-fold.
+        earlier = _find_stated_factor(fill.parts[0].source)
         for text in texts:
-            yield from _compare_dilution(fill.output.name, text, factor)
+            yield from _compare_dilution(fill.output.name, text, factor, earlier)
 
 
 _RATIO = re.compile(
@@ -263,7 +265,13 @@ def _check_stated_ratio(transition: Transition) -> Findings:
         )
 
 
-def _compare_dilution(subject: str, text: str, factor: Decimal) -> Findings:
+def _find_stated_factor(view: MaterialView) -> Decimal:
+    """Return by how much a material says that it was diluted before, or 1."""
+    numbers = {units.parse_number(leaf.value) for leaf in view.leaves if {"dilution", "factor"} <= leaf.word_set}
+    return next((number for number in numbers if number), Decimal(1)) if len(numbers) == 1 else Decimal(1)
+
+
+def _compare_dilution(subject: str, text: str, factor: Decimal, earlier: Decimal = Decimal(1)) -> Findings:
     if re.search(r"\bconcentrat", text, re.IGNORECASE):
         return
     stated: list[tuple[Decimal, ...]] = []
@@ -275,7 +283,7 @@ def _compare_dilution(subject: str, text: str, factor: Decimal) -> Findings:
     # "1:4" is one part in four for some and one part with four for others.
     stated += [(Decimal(number), Decimal(number) + 1) for number in _TO.findall(text)]
     if len(stated) == 1:
-        holds = any(abs(value - factor) <= factor * Decimal("0.06") for value in stated[0])
+        holds = any(abs(value - f) <= f * Decimal("0.06") for value in stated[0] for f in (factor, factor * earlier))
         shown = f"{factor:.4g}-fold", f"{stated[0][0]}-fold"
         yield from require(
             "L03", holds, subject, shown[0], shown[1], f"the volumes dilute {shown[0]}, but {text[:60]} says {shown[1]}"

@@ -324,6 +324,13 @@ def _format_decimal(number: Decimal | None) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
+def drop_component_properties(properties: Mapping[str, Any], contents: Contents) -> dict[str, Any]:
+    """Return the properties without those of components, which are computed again from the contents."""
+    names = {*contents.components, *map(find_original, contents.components)}
+    computed = {f"{name} {what}" for name in names for what in ("concentration", "amount")}
+    return {name: value for name, value in properties.items() if name not in computed}
+
+
 def load_contents(material: Material) -> Contents:
     """Return the contents in the ledger, with a missing volume or mass taken from the properties."""
     contents = Contents.from_ledger(material.ledger)

@@ -16,7 +16,7 @@ from simulation.offline.ledger import (
     ZERO,
     Contents,
     Sources,
-    find_original,
+    drop_component_properties,
     load_contents,
 )
 from simulation.offline.phases import INCUBATORS, TEMPERATURES, THAWING_TIMES
@@ -289,11 +289,7 @@ class Vessel:
             raise RefusalError(f"short of mass: needs {needed}, {available} usable in {self.name}")
         else:
             share = mass / self.contents.mass
-        before = self.contents.mass
         moved, self.contents = self.contents.split_share(share, self.settled_components)
-        if mass is not None and before is not None:
-            # Set again: the share is a quotient, so mass times share may differ in the last digit.
-            moved, self.contents = replace(moved, mass=mass), replace(self.contents, mass=before - mass)
         self.sources.scale_amounts(1 - share)
         self.used_up = share == 1
         return moved
@@ -397,10 +393,3 @@ def format_volume(volume: Decimal) -> str:
 
 def describe_shortage(needed: Decimal, usable: Decimal, vessel: Vessel) -> str:
     return f"short of volume: needs {format_volume(needed)}, {format_volume(usable)} usable in {vessel.name}"
-
-
-def drop_component_properties(properties: Mapping[str, Any], contents: Contents) -> dict[str, Any]:
-    """Return the properties without those of components, which are computed again from the contents."""
-    names = {*contents.components, *map(find_original, contents.components)}
-    computed = {f"{name} {what}" for name in names for what in ("concentration", "amount")}
-    return {name: value for name, value in properties.items() if name not in computed}

@@ -11,7 +11,7 @@ from simulation.lab import quantities
 from simulation.lab.name_ranges import format_count
 from simulation.offline import vessels
 from simulation.offline.action_context import ActionContext, handles
-from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents
+from simulation.offline.ledger import CELLS, PARTICLES, ZERO, Contents, drop_component_properties
 
 _DROPLET = Decimal("0.0025")  # µL that one pulse of sound ejects
 _Well = Mapping[str, Any]
@@ -260,7 +260,7 @@ def _require_total(source: vessels.Vessel, volume: Decimal, times: int, minimum_
 
 def _build_well(context: ActionContext, plate: vessels.Vessel, well: _Well) -> vessels.Vessel:
     properties, contents = well["properties"], Contents.from_ledger(well["ledger"])
-    shown = {**vessels.drop_component_properties(properties, contents), "well": well["well"]}
+    shown = {**drop_component_properties(properties, contents), "well": well["well"]}
     part = _build_part(context, plate, well["name"], shown, contents)
     part.phase, part.key = str(properties.get("phase", "")), str(well["ledger"].get("key", ""))
     part.freeze_if_cold(part.get_temperature(), was_frozen=True)  # like the plate, if it is kept in the cold

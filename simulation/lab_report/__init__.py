@@ -17,7 +17,7 @@ from simulation.lab.actions import ActionType, Catalogue
 from simulation.lab.bench import Ending
 from simulation.lab.errors import LabError
 from simulation.lab_report.protocol_checks import Ablation, ProtocolCheck, VariantCheck, check_protocol
-from simulation.offline.reading_ranges import find_reading_problems
+from simulation.lab_report.reading_ranges import find_reading_problems
 
 _MAX_LINES_NAMED = 4  # maximum number of missed rubric lines named in a table cell
 _MAX_TEXT_WIDTH = 76  # maximum number of characters of a text in a table cell

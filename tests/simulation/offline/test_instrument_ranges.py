@@ -6,8 +6,8 @@ from decimal import Decimal
 import pytest
 
 from simulation.lab.experiments import build_experiment
+from simulation.lab_report.reading_ranges import compute_occurring_concentrations, find_reading_problems
 from simulation.offline.instrument_ranges import find_range
-from simulation.offline.reading_ranges import compute_occurring_concentrations, find_reading_problems
 from tests.support.laboratory_factory import SmallLab, build_material
 
 

@@ -20,8 +20,7 @@ _CLOUDY_MASS = Decimal(20)  # µg/mL
 # Share of dead cells from which a culture looks like this.
 _LOOKS_OF_CELLS = (
     (Decimal("0.9"), "hardly any cells attached, the others rounded or floating, much debris"),
-    (Decimal("0.5"), "most cells rounded or detached, debris in the medium"),
-    (Decimal("0.2"), "some cells rounded or detached"),
+    (Decimal("0.2"), "many cells rounded or detached, debris in the medium"),
     (Decimal(0), "cells attached and spread"),
 )
 _DEAD = ("dead ", "attached dead ")

@@ -21,6 +21,7 @@ from simulation.offline.vessels import Vessel
 
 _REFERENCE_POWER = Decimal("3.2")  # mW/mm²
 _DIMMER = 10  # times fewer photons at the reference light than in the published measurement
+LIGHT = "light: "  # prefix of the name of a class in `Vessel.elapsed`
 _NANOMETRE = Decimal("1E-6")  # mm
 
 
@@ -63,7 +64,7 @@ def bleach(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], 
     if name is None:
         return true_value
     if response["unit"] == "counts":
-        return true_value * compute_share_left(name, vessel.light.get(name, ZERO))
+        return true_value * compute_share_left(name, vessel.elapsed.get(LIGHT + name, ZERO))
     if response["unit"] != "ΔF/F":
         return true_value
     between = _measure_imaging_light(context)[name] * _find_share_before_event(context) / 2
@@ -73,7 +74,7 @@ def bleach(context: ActionContext, vessel: Vessel, response: Mapping[str, Any], 
 def add_light(context: ActionContext, vessel: Vessel) -> None:
     """Add the light of a record, and that which stimulated the cells, to what the vessel remembers."""
     for name, seconds in (_measure_imaging_light(context) + _measure_stimulating_light(context)).items():
-        vessel.light[name] = vessel.light.get(name, ZERO) + seconds
+        vessel.elapsed[LIGHT + name] = vessel.elapsed.get(LIGHT + name, ZERO) + seconds
 
 
 def _find_recorded_fluorophore(context: ActionContext, response: Mapping[str, Any]) -> str | None:

@@ -58,7 +58,8 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
     noise = context.compute_noise_factor(
         vessel, Decimal(reaction.get("noise", "0")), "reaction", reaction.get("makes", "")
     )
-    product, remainders = _compute_product(context, vessel.contents, reaction, noise)
+    seconds = _measure_active_time(context, vessel, reaction) if "half_time" in reaction else ZERO
+    product, remainders = _compute_product(vessel.contents, reaction, noise, seconds)
     if vessel.phase == Phase.ADHERENT and reaction.get("phase_to") == Phase.LIQUID:
         vessel.drop_properties("medium")  # cells that dissolve leave a lysate, which has none
     vessel.phase = reaction.get("phase_to", vessel.phase)
@@ -83,6 +84,20 @@ def _apply_reaction(context: ActionContext, vessel: Vessel, reaction: Mapping[st
         vessel.contents = vessel.contents.with_deviation(name, vessel.contents.deviations.get(source, ZERO))
 
 
+def _measure_active_time(context: ActionContext, vessel: Vessel, reaction: Mapping[str, Any]) -> Decimal:
+    """Return how long in this step the product of a reaction is made: all the time, or what remains of it after the `lag`.
+
+    The vessel remembers how much of the lag is over, so that it does not matter into how many steps the time is divided.
+    """
+    seconds = context.get_number("duration")
+    if "lag" not in reaction:
+        return seconds
+    key, lag = f"lag: {reaction['makes']}", quantities.parse_quantity(reaction["lag"], "duration").value
+    before = vessel.elapsed.get(key, ZERO)
+    vessel.elapsed[key] = before + seconds
+    return max(ZERO, before + seconds - max(before, lag))
+
+
 def _find_source(reaction: Mapping[str, Any], remainders: Mapping[str, Decimal | None]) -> str:
     """Return the component that determines how much is made: the source, the targets or the scarcest; else the volume."""
     if "consumes" in reaction:
@@ -94,7 +109,7 @@ _Remainders = dict[str, Decimal | None]  # what remains of the substances that a
 
 
 def _compute_product(
-    context: ActionContext, contents: Contents, reaction: Mapping[str, Any], noise: Decimal
+    contents: Contents, reaction: Mapping[str, Any], noise: Decimal, seconds: Decimal
 ) -> tuple[Component | None, _Remainders]:
     """Return the product, hidden from people until it is measured, and what is left of its substances."""
     if "makes" not in reaction:
@@ -109,7 +124,7 @@ def _compute_product(
     if "consumes" in reaction:
         product, remainders = _compute_stoichiometric_product(contents, reaction)
     else:
-        product, remainders = _compute_converted_product(context, contents, reaction)
+        product, remainders = _compute_converted_product(contents, reaction, seconds)
     return product._replace(amount=None if product.amount is None else product.amount * noise), remainders
 
 
@@ -161,10 +176,10 @@ def _compute_stoichiometric_product(
 
 
 def _compute_converted_product(
-    context: ActionContext, contents: Contents, reaction: Mapping[str, Any]
+    contents: Contents, reaction: Mapping[str, Any], seconds: Decimal
 ) -> tuple[Component, _Remainders]:
     """Return a product of `ratio` times the converted amount of the source, and what is left of the source."""
-    # With a half-time t, 1 - 2^(-duration/t) of the source is converted and removed; without one, none is removed.
+    # With a half-time t, 1 - 2^(-seconds/t) of the source is converted and removed; without one, none is removed.
     source = contents.components[reaction["from"]]
     dimension = reaction.get("dimension", source.dimension)
     if source.amount is None:
@@ -173,7 +188,7 @@ def _compute_converted_product(
     if "half_time" not in reaction:
         return Component(dimension, source.amount * ratio, False), {}
     half_time = quantities.parse_quantity(reaction["half_time"], "duration").value
-    converted = round_to_grain(source.amount * (1 - Decimal(2) ** (-context.get_number("duration") / half_time)))
+    converted = round_to_grain(source.amount * (1 - Decimal(2) ** (-seconds / half_time)))
     product = Component(dimension, converted * ratio, False)
     return product, {reaction["from"]: source.amount - converted}
 

@@ -19,7 +19,7 @@ be chosen, {"all": [options that must be among them]}. Components are named as i
   `without` count as present only from this concentration on
 - reactions: if all components in `needs` are present, `makes` is formed, the components in `uses` are removed, and the
   phase changes from `phase_from` to `phase_to`. The amount formed is `from` times `ratio` (with `half_time`, only for
-  the part converted during the action), or follows from `per_volume` (what is missing to this concentration), `poisson`
+  the part converted during the action, and with `lag` only after its source has been there so long), or follows from `per_volume` (what is missing to this concentration), `poisson`
   or `consumes` (as much as the scarcest substance allows; with `per_volume`, both limit the product). A ratio of amounts of different dimensions has both units ("6.97734 mmol per g"). With the action "*" the reaction occurs in any step, as soon as the substances meet
 - growth: `components` double in every `doubling_time`, up to the density `limit`. Each new cell `consumes` some of each
   substrate, and growth stops when one is used up; it `forms` products ({"gluconic acid": "7.5 mg per 1e9 cells"})
@@ -100,7 +100,7 @@ ENTRIES: dict[str, tuple[dict[str, Check], dict[str, Check]]] = {
         {
             "uses": a_list_of_texts, "makes": a_text, "dimension": an_amount_dimension, "from": a_text, "ratio": a_text, "noise": a_share,
             "per_volume": a_concentration, "poisson": a_poisson_hit, "consumes": an_object_of(a_text), "kind": a_kind,
-            "half_time": a_quantity("duration"),
+            "half_time": a_quantity("duration"), "lag": a_quantity("duration"),
             "phase_from": a_phase, "phase_to": a_phase,
         },
     ),

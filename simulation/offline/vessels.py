@@ -48,8 +48,8 @@ class Vessel:
     """One material while a handler works on it.
 
     `sources` records how much of each material was poured in, by barcode: in µL, for a solid in µg, None if unknown.
-    `tare` is the mass of the empty container in µg. `wells` lists the wells of a plate that has not been separated. `light`
-    is how many seconds each class of fluorophores was lit (see `bleaching`).
+    `tare` is the mass of the empty container in µg. `wells` lists the wells of a plate that has not been separated. `elapsed`
+    has seconds that add up over steps: of light, and of conditions under which something is made after a lag.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Vessel:
     sources: Sources = field(default_factory=Sources)
     tare: Decimal | None = None
     wells: Sequence[Mapping[str, Any]] = ()
-    light: dict[str, Decimal] = field(default_factory=dict)
+    elapsed: dict[str, Decimal] = field(default_factory=dict)
     drawn: list[Decimal] = field(default_factory=list)  # volumes drawn in this step, in µL, as set on the pipette
     weighed: list[Decimal] = field(default_factory=list)  # masses weighed out of it in this step, in µg
     errors: DeliveryErrors | None = None  # of the volumes drawn; without them, what is set is delivered
@@ -86,7 +86,7 @@ class Vessel:
             unlimited=material.available_for_use == UNLIMITED,
             tare=Decimal(ledger["tare"]) if ledger.get("tare") else None,
             wells=ledger.get("wells", ()),
-            light={name: Decimal(seconds) for name, seconds in ledger.get("light", {}).items()},
+            elapsed={name: Decimal(seconds) for name, seconds in ledger.get("elapsed", {}).items()},
         )
         # Time that passed in earlier steps counts as well, although no action was done to this material.
         vessel.thaw_if_warm(vessel.get_temperature(), Decimal(now - material.last_modified))
@@ -124,8 +124,8 @@ class Vessel:
             ledger["tare"] = format(self.tare, "f")
         if self.wells:
             ledger["wells"] = list(self.wells)
-        if self.light:
-            ledger["light"] = {name: format(seconds.normalize(), "f") for name, seconds in self.light.items()}
+        if self.elapsed:
+            ledger["elapsed"] = {name: format(seconds.normalize(), "f") for name, seconds in self.elapsed.items()}
         return NewMaterial(
             name=self.name,
             properties=self._build_visible_properties(),

@@ -53,11 +53,13 @@ def image_cells(context: ActionContext) -> None:
         if not vessel.contents.list_components_of_kind(CELLS, ATTACHED) and vessel.phase != "tissue":
             raise RefusalError(f"no cells: there is nothing to image in {vessel.name}")
         _add_compounds(context, vessel)
-        loading.record_readings(context, vessel, vessel.contents)
+        if not loading.record_declared(context, vessel, vessel.contents):
+            if vessel.phase == Phase.ADHERENT and context.values["mode"] in _TRANSMITTED:
+                description = f"{context.describe_run(vessel)}: cells in the fields"
+                context.record_observation(description, "visual", describe_appearance(vessel, context.truth))
+            else:
+                context.record_run(vessel)
         bleaching.add_light(context, vessel)
-        if vessel.phase == Phase.ADHERENT and context.values["mode"] in _TRANSMITTED:
-            description = f"{context.describe_run(vessel)}: cells in the fields"
-            context.record_observation(description, "visual", describe_appearance(vessel, context.truth))
 
 
 @handles("plate_reader", "What was added is recorded; signals follow the declared curves of the true content.")

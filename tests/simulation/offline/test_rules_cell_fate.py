@@ -85,11 +85,27 @@ def test_neurons_express_by_the_time_since_the_vector_was_added_and_not_by_the_l
         small = SmallLab(lab.catalogue, dish, truth=spec.truth)
         culture(small, *durations)
         shares.append(get_amount(small, "dish", sensor) / get_amount(small, "dish", total))
-    # 2e9 vectors x 4e-5 or 5e-5 on 1e5 cells hit 1 - exp(-0.8) = 55 % or 1 - exp(-1) = 63 %; in 6 days, three half-times,
-    # 7/8 of these express. In one long step all are hit at its start, in short ones within the first day.
+    # 2e9 vectors x 4e-5 or 5e-5 on 1e5 cells hit 1 - exp(-0.8) = 55 % or 1 - exp(-1) = 63 %; in 6 days, a lag of two and four
+    # half-times, 15/16 of these express. In one long step all are hit at its start, in short ones within the first day.
     hit = 0.551 if slug.startswith("iglu") else 0.632
-    assert float(shares[0]) == pytest.approx(hit * 7 / 8, rel=0.01)
+    assert float(shares[0]) == pytest.approx(hit * 15 / 16, rel=0.01)
     assert [float(share) for share in shares[1:]] == pytest.approx([float(shares[0])] * 2, rel=0.04)
+
+
+def test_lag_is_over_once_however_the_time_is_divided(lab):
+    slow = {"action": "CellCultureIncubate", "needs": ["seed"], "makes": "fruit", "from": "seed", "ratio": "1", "lag": "2 day", "half_time": "1 day"}  # fmt: skip
+    for durations in (("3 day",), ("1 day", "1 day", "1 day"), ("36 h", "36 h")):
+        small = SmallLab(
+            lab.catalogue, build_dish(**{"HEK cells": "1 cells/mL", "seed": "8 µg/mL"}), truth={"reactions": [slow]}
+        )
+        culture(small, *durations)
+        # One half-time after the lag: half of 8 µg in 1 mL
+        assert get_amount(small, "dish", "fruit") == 4
+    small = SmallLab(
+        lab.catalogue, build_dish(**{"HEK cells": "1 cells/mL", "seed": "8 µg/mL"}), truth={"reactions": [slow]}
+    )
+    culture(small, "47 h")
+    assert get_amount(small, "dish", "fruit") == 0
 
 
 def build_killed_well(lab, dose, *more, **truth):
@@ -106,8 +122,8 @@ def build_killed_well(lab, dose, *more, **truth):
     ("dose", "look"),
     [
         ("0.01 µg/mL", "cells attached and spread"),  # 0.01 % die
-        ("0.6 µg/mL", "some cells rounded or detached"),  # 1 - 1 / 1.36 = 26 %
-        ("1.1 µg/mL", "most cells rounded or detached, debris in the medium"),  # 1 - 1 / 2.21 = 55 %
+        ("0.45 µg/mL", "cells attached and spread"),  # 1 - 1 / 1.2 = 17 %
+        ("1.1 µg/mL", "many cells rounded or detached, debris in the medium"),  # 1 - 1 / 2.21 = 55 %
         ("8 µg/mL", "hardly any cells attached, the others rounded or floating, much debris"),  # 64 / 65 = 98 %
     ],
 )

@@ -24,6 +24,7 @@ _REACTIVE = word_set(
     "silver agno3 chloride barium lead acid hcl hydrochloric nitric hno3 sulfuric naoh koh hydroxide base ammonia "
     "peroxide iodine permanganate thiosulfate bicarbonate carbonate dithiothreitol dtt tcep"
 )
+_CONCENTRATED = word_set("stock concentrate concentrated conc 10x 20x 50x 100x")
 # Components that a material may contain without mentioning them: cells contain DNA and protein.
 UNMENTIONED = word_set("cell dna rna protein nucleic acid plasmid particle")
 # Ready-made reagents that cells may also produce during a step.
@@ -249,9 +250,12 @@ def _check_maximum(transition: Transition, component: str) -> Findings:
             continue
         known = [find_concentration(view, component, got.dimension) for view in transition.inputs]
         concentrations = [amount for amount in known if amount is not None]
-        if not known or len(concentrations) < len(known):
+        # A working buffer may contain the component, but not ten times as much as the strongest stock.
+        unknown = [view for view, amount in zip(transition.inputs, known, strict=True) if amount is None]
+        is_working = all(words.SOLVENTS & set(v.name_words) and not _CONCENTRATED & v.all_words for v in unknown)
+        if not concentrations or (unknown and not is_working):
             continue
-        highest = max(concentrations)
+        highest = max(concentrations) * (10 if unknown else 1)
         allowed = highest * (_EVAPORATION_GAIN if may_grow else _TOLERANCE) + rounding_margin(got)
         shown = units.format_value(highest, got.dimension)
         text = f"{describe_amount(component, output, got)}; no input has more than {shown}"

@@ -240,7 +240,10 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
         if abs(output.volume.value - expected.value) > expected.value / 20:
             changes.append(("volume", expected.text, output.volume.text))
     for leaf in plate.leaves:
-        if {"per", "well"} <= leaf.word_set and (new := _find_changed_value(leaf, leaf.words, output)):
+        if {"per", "well"} <= leaf.word_set and (
+            new := _find_changed_value(leaf, leaf.words, output)
+            or _find_changed_value(leaf, tuple(w for w in leaf.words if w not in ("per", "well", "each")), output)
+        ):
             changes.append((leaf.key, leaf.value_text, new))
     # The well in the name, or in the property well or position.
     texts = {leaf.value_text.strip().lower() for leaf in output.leaves if leaf.word_set <= {"well", "position"}}

@@ -115,7 +115,8 @@ def _check_components(transition: Transition, output: MaterialView, input_words:
         if not component_words or words.add_reagents(component_words | tail_words) & input_words or amount.value == 0:
             continue
         expected, text = "contents of the inputs", f"{output.name} contains {component}, which no input contained"
-        if component_words & words.REAGENTS or cannot_react:
+        is_substance = component_words & (words.REAGENTS | _MORE_REAGENTS | chemistry.SUBSTANCE_WORDS)
+        if is_substance and (component_words & words.REAGENTS or cannot_react):
             yield error_finding("L01", output.name, expected, component, text)
         else:
             yield warning_finding("L01", output.name, expected, component, text, decidable=False)
@@ -193,6 +194,10 @@ _PHRASE = re.compile(
     r"(?<![\w.<~-])(?<![<≤] )([0-9]{1,6}(?:\.[0-9]{1,5})?)\s?(?:%|[nµum]?M|[nµum]?g/m?L|[nµum]?g/[µu]L|U/mL|mol/L|mmol/L)\s?"
     r"(?:\(?[wvm]/[wvm]\)?\s?)?(?:of )?([A-Za-z][\w-]{2,30}(?: (?!in\b|and\b|with\b|from\b|of\b|for\b|to\b)[A-Za-z][\w-]{2,30}){0,2})(?![\w/])"
 )
+# "Polybrene 8 µg/mL" has the name first.
+_NAME_FIRST = re.compile(
+    r"(?<![\w-])([A-Za-z][\w-]{3,30}(?: [a-z][\w-]{3,30})?):? (?:at )?([0-9]{1,6}(?:\.[0-9]{1,5})?)\s?(?:%|[nµum]?M|[nµum]?g/m?L|[nµum]?g/[µu]L|U/mL|U|mol/L|mmol/L)(?![\w/])"
+)
 _MORE_REAGENTS = word_set(
     "heparin xylose maltose raffinose dextran azide peg azithromycin erythromycin rifampicin nisin chloroquine butyrate valproate ficoll percoll iodixanol "
     "guanidine guanidinium betaine formamide ctab tmao pluronic polysorbate nonidet chaps digitonin saponin lysozyme proteinase pepsin thimerosal"
@@ -212,7 +217,11 @@ def _check_phrases(transition: Transition, output: MaterialView, input_words: fr
     has_mixture = any(_MIXTURES & view.all_words for view in filled)
     lists_all = all(_lists_contents(view) or words.SOLVENTS & set(view.name_words) for view in filled)
     for leaf in output.leaves:
-        for number, name in _PHRASE.findall(leaf.value_text) if leaf.value_text not in transition.input_texts else ():
+        if leaf.value_text in transition.input_texts:
+            continue
+        phrases = _PHRASE.findall(leaf.value_text)
+        phrases += [(number, name) for name, number in _NAME_FIRST.findall(leaf.value_text)]
+        for number, name in phrases:
             for word in words.tokenize(name):
                 if float(number) > 0 and _is_new_reagent(word, known, lists_all, has_mixture):
                     text = f"{output.name} contains {name}, which no input contained"

@@ -168,6 +168,14 @@ def find_unit_in_key(key: str) -> str:
     # "titer TU/mL" and "cells/mL" end in a unit that is written with a stroke.
     if "/" in key and units.find_dimension(key.split()[-1] if key.split() else ""):
         return key.split()[-1]
+    # "Volume/mL" and "c / mM": a quantity over its unit.
+    quantity, stroke, last_unit = key.rpartition("/")
+    if (
+        stroke
+        and units.find_dimension(last_unit.strip())
+        and not units.find_dimension(quantity.split()[-1] if quantity.split() else "")
+    ):
+        return last_unit.strip()
     # "readings_mOsm_per_kg": the parts of a unit may have capitals of their own.
     whole = _PARTS.split(key.strip("_ )]"))
     if len(whole) > 2 and whole[-2].lower() == "per":

@@ -35,8 +35,8 @@ _OTHER_TEMPERATURE_WORDS = word_set("storage melting boiling annealing max min")
 # In "final salt concentration" only "salt" names the component. Singular: the tokenizer drops a plural s, also of "mass".
 NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "final stock current the in solution sample of total approximate nominal cell component content composition solute "
-    "# propertie molar mas after thaw weighted mean average prep preparation calculated nominal measured viable expected "
-    "substance amount each minor major ion dissolved level strength titer titre viral virus functional physical genomic "
+    "# propertie molar mas after thaw weighted mean average prep preparation now diluted to dilute adjusted set reading calculated nominal measured viable expected "
+    "substance amount each minor major ion dissolved added level strength titer titre viral virus functional physical genomic "
     "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and "
     "neutral ionic specie state wt percent mass"
 )
@@ -55,6 +55,8 @@ CONTENTS = word_set("content composition comp component ingredient solute recipe
 # "0.5 % v/v" and "2 % (w/v)" are concentrations and mix like others.
 SHARE = re.compile(r"\b[wvm]\s?/\s?v\b|\bvol[.-]?\s?%", re.IGNORECASE)
 _QUANTITY_SYMBOLS = word_set("c q x w rho beta gamma β ρ γ")
+# Keys of a text about what is in the vessel now.
+_NOW = word_set("now contains contain has holds it solutes state current currently")
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
 _SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
 VESSEL_KEYS = word_set("microtube cryotube falcon tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
@@ -69,7 +71,16 @@ _NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic 
 _CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
 # Words for the volume up to which a vessel can be filled.
 _BRIM = word_set("cap brim brimful brimfull overflow")
+_HELD = word_set("amount quantity remaining content liquid fluid left available supply inventory now")
+# "50 mL tube, brim 55 mL" and "cap. 120 mL": what a text says that a vessel can hold.
+_HOLDS = re.compile(
+    r"\b(?:brim(?:ful)?|cap\.?|capacity|max\.?|maximum|holds(?: up to)?|capacidad|capacity of)\s?:?\s?([0-9.]{1,7}\s?(?:mL|µL|uL|ml|ul|L))(?![\w/])",
+    re.IGNORECASE,
+)
 _FILLING = word_set("fill filled filling rxn reaction inside holding contains contain")
+_IS_FROZEN = re.compile(
+    r"(?<!was )(?<!been )\bfrozen (?:solid|hard|through)\b|\bsolid ice\b|\bstill frozen\b", re.IGNORECASE
+)
 _ANTIFREEZE = word_set(
     "glycerol ethanol methanol acetone isopropanol acetonitrile enzyme polymerase ligase hexane chloroform glycol"
 )
@@ -139,7 +150,7 @@ class MaterialView:
         if self.condition not in words.FROZEN_CONDITIONS:
             # Described as frozen but stored warm: it may have thawed.
             return None if self.phase == words.FROZEN else False
-        if self.phase == words.FROZEN:
+        if self.phase == words.FROZEN or any(_IS_FROZEN.search(leaf.value_text) for leaf in self.leaves):
             return True
         # At -20 °C some solutions stay liquid; those with antifreeze or enzymes do so at lower temperatures, too.
         is_unclear = self.phase or self.volume is None or self.condition == "-20C" or self.all_words & _ANTIFREEZE
@@ -202,7 +213,7 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
     return _Reading(
         volume=volume,
         mass=find_amount(_is_mass, "mass"),
-        capacity=find_amount(_is_capacity),
+        capacity=find_amount(_is_capacity) or _find_stated_capacity(leaves),
         dead_volume=find_amount(lambda leaf: "dead" in leaf.words),
         minimum_volume=find_amount(_is_minimum),
         temperature=find_amount(is_temperature, "temperature"),
@@ -231,7 +242,8 @@ def find_component(leaf: Leaf) -> str | None:
     The name is "" if the leaf does not name the component.
     """
     key_words = leaf.word_set
-    if key_words & (_OTHER_AMOUNT_WORDS | _HISTORY_WORDS | _LENGTH_WORDS | {"stock", "range", "limit"}):
+    # "KCl added: 20 mM" is what the material has then.
+    if key_words & ((_OTHER_AMOUNT_WORDS - {"added"}) | _HISTORY_WORDS | _LENGTH_WORDS | {"stock", "range", "limit"}):
         return None
     is_named = bool(key_words & words.CONCENTRATION)
     amount = leaf.parse_amount(*units.CONCENTRATIONS)
@@ -280,7 +292,8 @@ def _is_volume(leaf: Leaf) -> bool:
     has_text = isinstance(leaf.value, str) and len(leaf.value_text.split()) > 1
     if has_text and key_words & _LIQUIDS and key_words <= _LIQUIDS | words.NEUTRAL | {"well", "dish"}:
         return True
-    return bool(key_words) and key_words <= {"amount", "quantity", "remaining", "content", "liquid", "fluid"}
+    # "medium: {value, unit}" and "supply left: 180 mL".
+    return bool(key_words) and key_words <= _HELD | _LIQUIDS
 
 
 def _is_filling(leaf: Leaf) -> bool:
@@ -320,6 +333,12 @@ def _is_capacity(leaf: Leaf) -> bool:
     if key_words and key_words <= {"plate", "format", "size"} and units.split_number(leaf.value) is not None:
         return "max" in words.tokenize(leaf.value_text)
     return bool(key_words & (_BRIM | {"capacity"})) or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
+
+
+def _find_stated_capacity(leaves: Iterable[Leaf]) -> Amount | None:
+    texts = [leaf.value_text for leaf in leaves if isinstance(leaf.value, str)]
+    stated = [units.parse_amount(match, "", ("volume",)) for text in texts for match in _HOLDS.findall(text)]
+    return _find_agreed_amount(amount for amount in stated if amount)
 
 
 def _is_minimum(leaf: Leaf) -> bool:
@@ -392,7 +411,8 @@ def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:
             amounts_by_component.setdefault(name, []).append(amount)
     for leaf in leaves:
         # "contents: caffeine 500 µg/mL in water" names its component in the text.
-        if isinstance(leaf.value, str) and leaf.word_set & CONTENTS and find_component(leaf) is None:
+        is_listed = leaf.word_set & CONTENTS or (leaf.words and leaf.word_set <= _NOW)
+        if isinstance(leaf.value, str) and is_listed and find_component(leaf) is None:
             for named_words, amount in names.read_name(leaf.value_text).concentrations.items():
                 if amount.dimension != "number_density":
                     amounts_by_component.setdefault(chemistry.name_component(named_words), []).append(amount)

@@ -46,6 +46,8 @@ _DECIMAL_POINT = re.compile(r"(?<![\w.,])[0-9]{1,9}\.[0-9]{1,9}(?![0-9.,])")
 _ANY_COMMA = re.compile(r"(?<![\w.,])([0-9]{1,9}),([0-9]{1,9})(?![0-9]|,[0-9])")
 _GROUPED = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9]|,[0-9])")
 _ZERO_COMMA = re.compile(r"(?<![\w.,])0,([0-9]{1,9})(?![0-9]|,[0-9])")
+# "1.500 µL" and "12.000 x g" beside decimal commas: points group thousands.
+_POINT_GROUPED = re.compile(r"(?<![\w.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?![0-9]|[.,][0-9])")
 _SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
 # "6e5 mL⁻¹" and "mol dm-3".
 _PER_ALONE = re.compile(r"(?<=[0-9])\s?(ml|mL|µl|µL|l|L)(?:\^-1|⁻¹)(?![0-9A-Za-z])")
@@ -103,9 +105,27 @@ def normalise_transition(data: Any) -> Any:
         return data
     # Parameters have decimal points in every language, so they are no evidence.
     described = [data.get("input_materials"), data.get("outcome")]
-    has_commas = _has_decimal_commas([text for part in described for text in _list_texts(part)])
+    texts = [text for part in described for text in _list_texts(part)]
+    has_commas = _has_decimal_commas(texts)
+    # One point that does not group thousands is evidence that none does.
+    points = [number for text in texts if has_commas for number in _DECIMAL_POINT.findall(text)]
+    if points and all(_POINT_GROUPED.fullmatch(number) for number in points):
+        data = {
+            key: _join_groups(value) if key in ("input_materials", "outcome") else value for key, value in data.items()
+        }
     parts = ("input_materials", "action", "outcome")
     return {key: _rewrite(value, has_commas, 0) if key in parts else value for key, value in data.items()}
+
+
+def _join_groups(value: Any, depth: int = 0) -> Any:
+    """Return a value with texts in which points no longer group thousands."""
+    if isinstance(value, str):
+        return _POINT_GROUPED.sub(lambda match: match[0].replace(".", ""), value) if len(value) <= _MAX_TEXT else value
+    if depth > _MAX_DEPTH:
+        return value
+    if isinstance(value, dict):
+        return {key: _join_groups(inner, depth + 1) for key, inner in value.items()}
+    return [_join_groups(inner, depth + 1) for inner in value] if isinstance(value, list) else value
 
 
 def _list_texts(data: Any, depth: int = 0) -> list[str]:

@@ -167,3 +167,92 @@ def test_rest_of_an_unlimited_supply_is_not_handed_back(rest):
     assert check_transition(line).error_findings == ()
     line["outcome"]["new_materials"].append({**line["outcome"]["new_materials"][0], "name": rest, "properties": {}})
     assert "L09" in {finding.code for finding in check_transition(line).error_findings}
+
+
+FORMS = [
+    (
+        # 3 injections of 50 µL from 1500 µL; the point groups thousands because decimals have commas.
+        "grouped thousands",
+        "HPLC",
+        {"injection_volume": "50 µL", "replicate_injections": 3},
+        [("Tee 1:10", {"Füllung": "1.500 µL", "Filter": "PTFE 0,45 µm"})],
+        [("Tee 1:10", {"Füllung": "{X} µL", "Filter": "PTFE 0,45 µm"})],
+        [("Fläche", "10,5 mAU·s", "quantitative")],
+        "1.350",
+        "1.450",
+    ),
+    (
+        # 25 mL + 5 mL of 100 mM: 16.7 mM.
+        "unit behind a stroke, and what was added",
+        "Transfer",
+        {"source": "MAT-OWN00001", "amount": "5 mL"},
+        [("HEPES buffer", {"Volume/mL": "25.0"}), ("KCl in HEPES buffer", {"Volume/mL": "40.0", "KCl/mM": 100})],
+        [("HEPES buffer", {"Volume/mL": "30.0", "KCl added": "{X}"}), ("KCl in HEPES buffer", {"Volume/mL": "35.0", "KCl/mM": 100})],
+        [],
+        "16.7 mmol/L",
+        "16.7 mol/L",
+    ),
+    (
+        # Three wells take 3 mL of 90 mL.
+        "what is left of a supply",
+        "Transfer",
+        {"source": "MAT-OWN00000", "amount": "1 mL"},
+        [("RPMI", {"supply": {"left": {"value": 90, "unit": "mL"}}}), *((f"Culture well A{n}", {"well": f"A{n}", "medium": {"value": 0.5, "unit": "mL"}}) for n in (1, 2, 3))],
+        [("RPMI", {"supply": {"left": {"value": "{X}", "unit": "mL"}}}), *((f"Culture well A{n}", {"well": f"A{n}", "medium": {"value": 1.5, "unit": "mL"}}) for n in (1, 2, 3))],
+        [],
+        "87",
+        "89",
+    ),
+    (
+        # 0.9 mL and 1.2 mL in a well.
+        "capacity in a text",
+        "Transfer",
+        {"source": "MAT-OWN00000", "amount": "1.2 mL"},
+        [("DMEM", {"volume": "50 mL"}), ("A3 cells", {"volume": "0.9 mL", "well of": "48-well plate; brim {X} mL"})],
+        [("DMEM", {"volume": "48.8 mL"}), ("A3 cells", {"volume": "2.1 mL", "well of": "48-well plate; brim {X} mL"})],
+        [],
+        "2.4",
+        "1.7",
+    ),
+    (
+        "stock that is still frozen",
+        "Transfer",
+        {"source": "MAT-OWN00000", "amount": "4 µL"},
+        [("Nystatin in DMSO", {"log": "box 2; {X}", "vol": "50 µL"}), ("tube", {})],
+        [("Nystatin in DMSO", {"log": "box 2; {X}", "vol": "46 µL"}), ("portion", {"vol": "4 µL"})],
+        [],
+        "thawed",
+        "frozen solid",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("step", FORMS, ids=[step[0] for step in FORMS])
+def test_wrong_entry_of_a_form_is_an_error(step):
+    _, *parts, right, wrong = step
+    lines = [build_line(*parts, value) for value in (right, wrong)]
+    for line in lines if "frozen" in step[0] else ():
+        for material in (line["input_materials"][0], line["outcome"]["new_materials"][0]):
+            material["environmental_condition"] = "-20C"
+    assert check_transition(lines[0]).error_findings == ()
+    assert check_transition(lines[1]).error_findings != ()
+
+
+def test_reagent_with_its_amount_behind_it_must_come_from_an_input():
+    inputs = [("Viral supernatant", {"vol": "0.8 mL"}), ("tube", {})]
+    outputs = [
+        ("Viral supernatant", {"vol": "0.7 mL"}),
+        ("V1", {"vol": "0.1 mL", "contains": "virus; Blasticidin {X} µg/mL"}),
+    ]
+    line = build_line("Transfer", {"source": "MAT-OWN00000", "amount": "100 µL"}, inputs, outputs, [], "5")
+    assert "L01" in {finding.code for finding in check_transition(line).error_findings}
+
+
+def test_unknown_word_beside_a_concentration_is_no_new_ingredient():
+    inputs = [("Wild type DNA 20 ng/uL", {"volume": "10 uL"}), ("water", {"volume": "9 mL"})]
+    outputs = [
+        ("Wild type DNA 20 ng/uL", {"volume": "40 uL", "brought to": "5 ug/mL"}),
+        ("water", {"volume": "8.97 mL"}),
+    ]
+    line = build_line("Dilute", {"solvent": "MAT-OWN00001", "volume": "30 µL"}, inputs, outputs, [], "")
+    assert "L01" not in {finding.code for finding in check_transition(line).error_findings}

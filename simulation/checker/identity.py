@@ -18,7 +18,7 @@ _IDENTITY = word_set(
 _IDENTITY_PAIRS = (frozenset({"cell", "type"}), frozenset({"cell", "line"}), frozenset({"molecular", "weight"}))
 # Actions that may put a material into another vessel.
 _CHANGES_VESSEL = word_set(
-    "SeparateWells AttemptDNAExtraction Lyophilize FreezeCells FlashFreeze Filter SolidPhaseExtraction Dialysis Combine"
+    "SeparateWells AttemptDNAExtraction Microwave Lyophilize FreezeCells FlashFreeze Filter SolidPhaseExtraction Dialysis Combine"
 )
 # Actions whose output may be another material than the input that it continues.
 _CHANGES_IDENTITY = word_set("AttemptDNAExtraction Combine Thermocycler qPCR Aliquot AcousticLiquidHandling")
@@ -249,6 +249,7 @@ def _check_own_well(plate: MaterialView, output: MaterialView) -> Findings:
     texts = {leaf.value_text.strip().lower() for leaf in output.leaves if leaf.word_set <= {"well", "position"}}
     labels = {text for text in texts | set(output.name_words) if words.is_well(text)}
     label = labels.pop() if len(labels) == 1 else ""
+    changes += _find_changed_volume(plate, output, label)
     for leaf in plate.leaves if label else ():
         # A plate may nest the properties of its wells: "B2": {"volume": "100 µL"}.
         if label in leaf.words[:-1]:
@@ -291,6 +292,30 @@ def _find_well_volume(view: MaterialView) -> Amount | None:
     )
     amounts = [amount for leaf in view.leaves if leaf.word_set in keys and (amount := leaf.parse_amount("volume"))]
     return amounts[0] if len(amounts) == 1 else None
+
+
+_EACH_WELL = re.compile(r"([0-9.]{1,6}\s?[mµun]?[lL])\s?(?:/|per |each|in each|a )\s?(?:well|each|pocillo|puits)?\b")
+_WELL_LABEL = re.compile(r"(?<![A-Za-z0-9])([A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4]))(?![A-Za-z0-9])")
+
+
+def _find_changed_volume(plate: MaterialView, output: MaterialView, label: str) -> list[tuple[str, str, str]]:
+    """Return the change of a well's volume against what a text of the plate says of this well, or of each well."""
+    if output.volume is None:
+        return []
+    for text in (
+        plate.name,
+        *(f"{leaf.key} {leaf.value_text}" for leaf in plate.leaves if isinstance(leaf.value, str)),
+    ):
+        marks = list(_WELL_LABEL.finditer(text))
+        ends = [mark.start() for mark in marks[1:]] + [len(text)]
+        own = [text[m.end() : end] for m, end in zip(marks, ends, strict=False) if label and m[1].lower() == label]
+        each = [" ".join(match.split()) for match in _EACH_WELL.findall(text)]
+        stated = [amount for part in own for amount in units.find_amounts(part, "volume")]
+        stated = stated or [amount for part in each if (amount := units.parse_amount(part, "", ("volume",)))]
+        values = [amount.value for amount in stated]
+        if values and all(abs(value - output.volume.value) > value / 20 for value in values):
+            return [("volume", stated[0].text, output.volume.text)]
+    return []
 
 
 def _find_changed_value(leaf: Leaf, key_words: tuple[str, ...], output: MaterialView) -> str:

@@ -34,6 +34,7 @@ _MAX_DENSITY = Decimal(22_700_000)  # µg/mL; osmium has 22.6 g/mL
 _MAX_CONCENTRATION = {"mass_concentration": Decimal(4_000_000), "molar_concentration": Decimal(60_000_000)}
 _MAX_TEMPERATURE = Decimal(400)  # °C; about the upper limit of melting point instruments
 _MIN_TEMPERATURE = Decimal("-273.15")  # °C, absolute zero
+_DIFFERENCES = word_set("difference delta drop change fall rise shift offset")
 # Measurements whose readings are never negative.
 _POSITIVE_ONLY = word_set(
     "HPLC CellCounter FlowCytometry MeasureVolume MeasureWeight NucleicAcidQuantification TotalProteinQuantification MeasureOsmolality "
@@ -89,6 +90,9 @@ def _check_property_range(view: MaterialView, leaf: Leaf) -> Findings:
     if amount is not None:
         if amount.dimension == "temperature" and properties.is_temperature(leaf):
             yield from _check_temperature_range(name, amount.value, text)
+        elif amount.dimension == "temperature" and not key_words & _DIFFERENCES:
+            holds = amount.value >= _MIN_TEMPERATURE
+            yield from require("L23", holds, name, f"at least {_MIN_TEMPERATURE} °C", shown, text)
         if amount.dimension in _NEVER_NEGATIVE and amount.value < 0:
             yield error_finding("L23", name, "zero or more", shown, text)
         maximum = _MAX_CONCENTRATION.get(amount.dimension)

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from simulation.checker import chemistry
-from simulation.checker.reading import names, properties, words
+from simulation.checker.reading import names, properties, units, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 
@@ -35,6 +35,9 @@ def _add_sentences(view: MaterialView, stated: names.NameReading) -> names.NameR
     """Return what a name states with what only a sentence states: "how much: 5 millilitres in a 15 mL tube"."""
     for leaf in filter(_is_sentence, view.leaves):
         read = names.read_name(leaf.value_text)
+        # "3 mL of KCl stock (2 M) + 10 mL of buffer" is a recipe, and its concentrations are those of the parts.
+        if len(units.find_amounts(leaf.value_text, "volume")) > 1:
+            read = read._replace(concentrations={})
         # A sentence need not say which of several kinds of cells or particles it counts.
         dissolved = {name: a for name, a in read.concentrations.items() if name and a.dimension != "number_density"}
         read = read._replace(concentrations=dissolved)

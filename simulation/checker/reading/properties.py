@@ -24,7 +24,7 @@ _LENGTH_WORDS = word_set("size length diameter diam radius thickness pore path d
 # Words of a key that describe what a material was made of, or a yield.
 _HISTORY_WORDS = word_set("made from provenance previous recovery yield carryover loss left purity dilution factor")
 _NOT_THIS_VOLUME = word_set(
-    "dead minimum min well ice frozen thawed # void bed cell pellet plate hold up recommended stroke headspace gas head column consumed titrant range fill "
+    "apparent aparente apparente sediment settled poured height dead minimum min well ice frozen thawed # void bed cell pellet plate hold up recommended stroke headspace gas head column consumed titrant range fill "
     "reaction specific partial molar flow cut bead chamber counting counted drawn spotted plated pipette dilution diluent inoculum precipitant"
 )
 # Words for a molecular mass or the mass of a vessel.
@@ -286,6 +286,9 @@ def _is_volume(leaf: Leaf) -> bool:
     key_words = leaf.word_set
     if key_words & _OTHER_AMOUNT_WORDS or {"per", "each"} & set(words.tokenize(leaf.value_text)):
         return False
+    # "V_ML": the value has the dimension of a volume.
+    if key_words == {"v"}:
+        return True
     if key_words & words.VOLUME:
         return key_words <= words.VOLUME | words.NEUTRAL | {"#"}
     # "medium: 1.5 mL of DMEM" gives the volume of what covers the cells.
@@ -320,6 +323,8 @@ def _is_mass(leaf: Leaf) -> bool:
     key_words = leaf.word_set
     if key_words & (_OTHER_AMOUNT_WORDS | _OTHER_MASS_WORDS):
         return False
+    if key_words == {"m"}:
+        return True
     if key_words & words.MASS:
         return key_words <= words.MASS | words.NEUTRAL | {"dry", "net", "wet", "powder", "solid"}
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining"}
@@ -394,7 +399,15 @@ def _is_about_content(leaf: Leaf) -> bool:
         return False
     amount = leaf.parse_amount("mass", "count", "amount", "mass_concentration", "molar_concentration", "number_density")
     has_cells = "cell" in words.tokenize(leaf.value_text) and bool(units.parse_number(leaf.value))
-    return has_cells or (amount is not None and amount.value > 0)
+    # "map: B1 200 µL, B2 120 µL"
+    lists_volumes = isinstance(leaf.value, str) and _is_map(leaf.value_text)
+    return has_cells or lists_volumes or (amount is not None and amount.value > 0)
+
+
+def _is_map(text: str) -> bool:
+    """Return whether a text has the volumes of several wells."""
+    is_labelled = any(words.is_well(word) for word in words.tokenize(text))
+    return is_labelled and any(amount.value > 0 for amount in units.find_amounts(text, "volume"))
 
 
 def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:

@@ -25,11 +25,14 @@ _BULK = compile_label(
     r"\bbulk\b|\btapped\b|\bpoured\b|\bapparent\b|\bloose\b|\bpacked\b|\bschuttdichte\b|\bstampfdichte\b|\baparente\b|\bapparente\b"
 )
 _DENSITY = compile_label(r"\bdensity\b|\brho\b|ρ|\bspecific gravity\b")
-_BED = compile_label(r"\bbed\b|\bpacked\b|\bsettled\b|\bfilling\b")
+_BED = compile_label(
+    r"\bbed\b|\bpacked\b|\bsettled\b|\bfilling\b|\bsediment\b|\bapparent\w*|\baparente\b|\bapparente\b|\bbulk volume\b|\bpoured\b|\bheight\b|\bschutt\w*"
+)
 _GRAIN = compile_label(r"\bmass\b|\bbeads?\b|\bnet\b|\bpowder\b|\bgrains?\b|\bsand\b|\bsolids?\b|\bresin\b|\bamount\b")
 _SPHERES = word_set("bead sphere monodisperse ball microsphere")
-# Equal spheres fill at most 74 % of the space (Kepler); grains of mixed sizes can fill more.
-_DENSEST_SPHERES, _DENSEST_GRAINS = Decimal("0.76"), Decimal("0.97")
+# Equal spheres fill at most 74 % of the space (Kepler); grains of mixed sizes can fill more, the best gradings of
+# concrete about 90 % (de Larrard, Concrete Mixture Proportioning, 1999).
+_DENSEST_SPHERES, _DENSEST_GRAINS = Decimal("0.76"), Decimal("0.91")
 # Sorbents bind 1 to 10 % of their mass from water; the strongest ion exchangers about 20 %.
 _SORBENT_CAPACITY = Decimal("0.3")
 _SORBENT = re.compile(r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,2})?)\s?(mg|g)\b(?!/)")
@@ -56,6 +59,7 @@ _CULTURE_VESSELS = {"T25": 75_000, "T75": 290_000, "T150": 650_000, "T175": 850_
 _CULTURE_VESSEL = re.compile(r"\b(T-?(?:25|75|150|175|225))\b", re.IGNORECASE)
 _MAX_INJECTION = Decimal(1000)  # µL; analytical loops end at 100, semi-preparative ones at 1000
 
+_NEARLY = Decimal("0.95")  # factor of a least volume: a rounded reading is no error
 # Capacity of balances in g, above the largest models on sale.
 _RATED_BALANCE = compile_label(r"\bmax\w*\b|\bcapacity\b|\bup to\b|\brange\b|\blimit\b")
 _BALANCES = {"microbalance": 60, "semi-micro": 320, "analytical": 520}
@@ -76,8 +80,9 @@ def check_capacities(transition: Transition) -> Findings:
         yield from _check_device(transition)
     if transition.action in _HEATING:
         yield from _check_softening(transition)
-    if transition.action in _LEAST_VOLUMES:
+    if transition.family in words.MEASUREMENTS:
         yield from _check_least_volume(transition)
+    yield from _check_kept_volume(transition)
     if transition.action == "HPLC":
         for leaf, amount in transition.parameters.list_amounts("volume"):
             if "injection" in leaf.word_set:
@@ -136,6 +141,15 @@ def _find_mass(view: MaterialView, found: list[Claim]) -> Decimal | None:
     return masses.pop() if len(masses) == 1 else None
 
 
+def _find_moved_mass(transition: Transition, view: MaterialView) -> Decimal | None:
+    """Return the mass in µg of the portion that a transfer put into an empty vessel, or None if it is unclear."""
+    masses = {amount.value for _, amount in transition.parameters.list_amounts("mass")}
+    before = transition.find_input(view)
+    was_empty = before is None or before.is_empty_vessel
+    is_only = len(transition.usable_outputs) <= 2
+    return masses.pop() if transition.family == words.MOVE and len(masses) == 1 and was_empty and is_only else None
+
+
 def _iter_relatives(transition: Transition, view: MaterialView) -> Iterator[MaterialView]:
     """Yield a material, what it was, and what a portion of it was taken from."""
     yield view
@@ -150,14 +164,14 @@ def _iter_relatives(transition: Transition, view: MaterialView) -> Iterator[Mate
 def _check_solid_fits(transition: Transition, view: MaterialView) -> Findings:
     """Yield an error if a solid takes more space than its vessel or its bed has."""
     own = claims.list_claims(transition, [view])
-    mass = _find_mass(view, own)
+    mass = _find_mass(view, own) or _find_moved_mass(transition, view)
     if mass is None or mass <= 0 or view.liquid_volume:
         return
     density, is_bulk = next(
         (
             found
             for each in _iter_relatives(transition, view)
-            if (found := _find_density(claims.list_claims(transition, [each])))[0]
+            if (found := _find_density([*claims.list_claims(transition, [each]), *claims.read_text(each.name)]))[0]
         ),
         (None, False),
     )
@@ -287,21 +301,66 @@ def _check_softening(transition: Transition) -> Findings:
         yield from require("L05", hottest <= softens or bool(is_damaged), after.name, shown[0], shown[1], text)
 
 
+# What the catalogue states in words: "solutions of 3 mL or more", "5 mL for the standard probe", "micro to 6 g".
+_OR_MORE = re.compile(r"([0-9.]{1,6} ?[mµ]?L) or more\b")
+_FOR_OPTION = re.compile(r"([0-9.]{1,6} ?[mµ]?L) for the (\w+) (\w+)")
+_UP_TO_MASS = re.compile(r"(\w+) to ([0-9.]{1,6} ?(?:[mk]?g))\b")
+_STAYS = re.compile(r"([0-9.]{1,6} ?[mµn]?L) (?:stays?|remains?|must stay)\b")
+
+
+def _find_option(transition: Transition, parameter: str) -> str:
+    """Return the value of a parameter that the action sets or the catalogue gives it, in lower case."""
+    return str({**transition.defaults, **transition.parameters.raw}.get(parameter, "")).lower()
+
+
+def _find_least_volume(transition: Transition) -> Decimal:
+    """Return the least volume in µL in which the instrument can measure, 0 if none is known."""
+    inputs = transition.action_type.inputs if transition.action_type else ""
+    stated: list[str] = _OR_MORE.findall(inputs)
+    for text, option, parameter in _FOR_OPTION.findall(inputs):
+        if _find_option(transition, parameter).split()[:1] == [option]:
+            stated.append(text)
+    amounts = [amount.value for text in stated if (amount := units.parse_amount(text, "", ("volume",)))]
+    return max([*amounts, Decimal(_LEAST_VOLUMES.get(transition.action, 0))])
+
+
 def _check_least_volume(transition: Transition) -> Findings:
     """Yield an error if an instrument measures in less liquid than its probe or cell needs."""
-    least = Decimal(_LEAST_VOLUMES[transition.action])
-    for view in transition.limited_inputs:
+    least = _find_least_volume(transition)
+    for view in transition.limited_inputs if least else ():
         if transition.parameters.has_named(view) or not view.volume or view.is_empty_vessel or view.volume.value <= 0:
             continue
         got, shown = view.volume.value, units.format_value(least, "volume")
+        holds = got >= least * _NEARLY
         text = f"{view.name} has {units.format_value(got, 'volume')}, too little for {transition.action}"
-        yield from require("L05", got >= least, view.name, f"at least {shown}", units.format_value(got, "volume"), text)
+        yield from require("L05", holds, view.name, f"at least {shown}", units.format_value(got, "volume"), text)
+
+
+def _check_kept_volume(transition: Transition) -> Findings:
+    """Yield an error if a source has less afterwards than the setting of its plate says must stay in each well."""
+    settings = {**transition.defaults, **transition.parameters.raw}
+    stated = [match for value in settings.values() if isinstance(value, str) for match in _STAYS.findall(value)]
+    amounts = [amount for text in stated if (amount := units.parse_amount(text, "", ("volume",)))]
+    for before, after in transition.list_kept_pairs() if len(amounts) == 1 else ():
+        if flows.has_shrunk(before, after) and after.volume is not None:
+            least, got = (units.format_value(a.value, "volume") for a in (amounts[0], after.volume))
+            holds = after.volume.value >= amounts[0].value * _NEARLY
+            text = f"{after.name} has {got} left, but {least} must stay"
+            yield from require("L07", holds, after.name, f"at least {least}", got, text)
 
 
 def _check_balance(transition: Transition) -> Findings:
     kind = str(transition.parameters.raw.get("balance", "")).lower()
     stated = [a.value / 1_000_000 for a in units.find_amounts(kind, "mass") if _RATED_BALANCE.search(kind)]
     kind = "microbalance" if kind.split()[:1] == ["micro"] else kind
+    described = [p.description for p in transition.action_type.parameters] if transition.action_type else []
+    # "micro to 6 g": the range of the balance in the catalogue, in g.
+    stated += [
+        amount.value / 1_000_000
+        for text in described
+        for option, limit in _UP_TO_MASS.findall(text)
+        if option == _find_option(transition, "balance").split(" ")[0] and (amount := units.parse_amount(limit))
+    ]
     maximum = max(stated) if stated else next((limit for name, limit in _BALANCES.items() if name in kind), None)
     for seen, found in claims.list_observed(transition) if maximum else ():
         masses = [claim.value for claim in found if claim.dimension == "mass"]

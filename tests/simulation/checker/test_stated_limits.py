@@ -64,8 +64,8 @@ STEPS = [
     ),
     (
         "temperature of a bath",
-        "FlashFreeze",
-        {"bath": "liquid nitrogen"},
+        "Mix",
+        {"method": "vortex"},
         [("fin clip", {"mass": "2 mg"})],
         [("fin clip", {"mass": "2 mg", "bath (probe)": "{X} °C"})],
         [],

@@ -84,17 +84,23 @@ def build_cast(
 
 
 def build_perturber(
-    setup: RunConfig, perturbation: Perturbation, seed: int, sizes: SizeRange, prompter: PromptTools
+    setup: RunConfig,
+    spec: ExperimentSpec,
+    perturbation: Perturbation,
+    seed: int,
+    sizes: SizeRange,
+    prompter: PromptTools,
 ) -> Perturber:
     """Return the perturber of this cast: its transition model if that is a language model, otherwise rules.
 
-    Rules draw the deviations of subtle numeric errors from `sizes`; a language model chooses its own.
+    Rules draw the deviations of subtle numeric errors from `sizes` and the noise that the experiment declares; a language
+    model chooses its own.
     """
     player = setup.transition_model
     # The role that simulates outcomes also plants the errors.
     if player.model:
         return LLMPerturber(prompter.speaker(player), prompter.texts(), perturbation)
-    return Injector(perturbation, seed, sizes)
+    return Injector(perturbation, seed, sizes, spec.truth)
 
 
 def build_rater(setup: RunConfig, kind: RatingKind, question: str, guide: str, prompter: PromptTools) -> LLMRater:

@@ -64,7 +64,9 @@ def build_perturber(lease: Lease[Twin], connector: Connector = connect) -> Pertu
     twin = lease.row
     setup = get_run_config(twin.run, twin.cast)
     prompter = _make_tools(CallReplayer(lease, setup, "twin", twin.tries, connector), {})
-    return casting.build_perturber(setup, Perturbation(twin.perturbation), twin.seed, twin.run.sizes, prompter)
+    episode = twin.transition.episode
+    spec = benches.get_specification(episode.experiment, episode.truth_seed)
+    return casting.build_perturber(setup, spec, Perturbation(twin.perturbation), twin.seed, twin.run.sizes, prompter)
 
 
 def build_model_rater(

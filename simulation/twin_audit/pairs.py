@@ -93,22 +93,22 @@ def _iter_attempt_pairs(spec: ExperimentSpec, actions: Catalogue, agent: str, se
         action, outcome = bench.resolve_action(chooser.choose_action(situation))
         outcome = outcome or model.predict_outcome(action, situation)
         if outcome.success:
-            yield from _iter_step_pairs(spec.slug, action, situation, outcome, seed)
+            yield from _iter_step_pairs(spec, action, situation, outcome, seed)
         bench.record_outcome(action, outcome)
 
 
 def _iter_step_pairs(
-    experiment: str, action: Action, situation: Situation, outcome: Outcome, seed: int
+    spec: ExperimentSpec, action: Action, situation: Situation, outcome: Outcome, seed: int
 ) -> Iterator[TwinPair]:
     inputs = [material.to_visible() for code in action.materials if (material := situation.inventory.get(code))]
     original = build_step(inputs, action.to_json(), outcome.to_json())
     for error_type in ERROR_TYPES:
         try:
-            planted = Injector(error_type, seed).perturb_outcome(action, situation, outcome)
+            planted = Injector(error_type, seed, truth=spec.truth).perturb_outcome(action, situation, outcome)
         except NoErrorFits:
             continue
         twin = build_step(inputs, action.to_json(), planted.outcome.to_json())
-        yield TwinPair(experiment, str(error_type), planted.kind, planted.field, original, twin)
+        yield TwinPair(spec.slug, str(error_type), planted.kind, planted.field, original, twin)
 
 
 def write_pairs(path: Path, pairs: Sequence[TwinPair]) -> None:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulation.twin_audit import balance, detection, error_types, texts
+from scipy.stats import binomtest
+
+from simulation.twin_audit import balance, detection, error_types, reach, texts
 from simulation.twin_audit.pairs import TwinPair
 
 START, END = "<!-- audit: written by manage.py audit_twins --write -->", "<!-- end of audit -->"
@@ -24,6 +26,7 @@ class AuditReport:
     texts: tuple[texts.TextDifference, ...]
     spreads: tuple[balance.Spread, ...]
     types: tuple[error_types.TypeCount, ...]
+    reaches: tuple[reach.Reach, ...]
 
     @property
     def all_faults(self) -> list[str]:
@@ -51,6 +54,11 @@ class AuditReport:
             for count in self.types
             if not count.is_within_aim
         ]
+        faults += [
+            f"{each.systematic_share:.0%} of the {each.error_type} errors that hit replicates are in all of them"
+            for each in self.reaches
+            if not each.is_within_aim
+        ]
         return faults
 
 
@@ -67,7 +75,16 @@ def build_report(
         if before is None or before.original != pair.original
     )
     spreads, types = balance.measure_spreads(pairs), error_types.count_error_types(pairs)
-    return AuditReport(seed, len(pairs), originals, tuple(detectors), tuple(differences), tuple(spreads), tuple(types))
+    return AuditReport(
+        seed,
+        len(pairs),
+        originals,
+        tuple(detectors),
+        tuple(differences),
+        tuple(spreads),
+        tuple(types),
+        tuple(reach.measure_reach(pairs)),
+    )
 
 
 def report_to_json(report: AuditReport) -> dict[str, Any]:
@@ -91,6 +108,7 @@ def report_to_json(report: AuditReport) -> dict[str, Any]:
             for spread in report.spreads
         ],
         "types": [{**count._asdict(), "disagreeing_kinds": dict(count.disagreeing_kinds)} for count in report.types],
+        "reach": [each._asdict() for each in report.reaches],
         "faults": report.all_faults,
     }
 
@@ -115,6 +133,20 @@ def format_report(report: AuditReport) -> str:
         format_table(("Error", "In records", "Fields", "Kinds"), _list_spread_rows(report)),
     ]
     paragraphs += [
+        "### Replicates, records and science",
+        "Errors in all replicates among those that hit replicates, with the exact 95% interval; errors in records by what the"
+        " step records; errors of kinds that need biology or chemistry.",
+        format_table(
+            (
+                "Error",
+                "In all replicates",
+                "Steps with measurements",
+                "Steps with notes only",
+                "Steps without records",
+                "Need science",
+            ),
+            _list_reach_rows(report),
+        ),
         "### Obvious or subtle",
         "What the visible difference alone says about the errors of each type; words that need science are undecided.",
         format_table(("Planted as", "Obvious", "Subtle", "Undecided"), _list_type_rows(report)),
@@ -167,6 +199,26 @@ def _list_spread_rows(report: AuditReport) -> Rows:
         )
         for spread in report.spreads
     ]
+
+
+def _list_reach_rows(report: AuditReport) -> Rows:
+    return [
+        (
+            each.error_type,
+            f"{_format_share(each.systematic, each.systematic + each.single)} of {each.systematic + each.single:,}",
+            *(f"{part / max(whole, 1):.0%} of {whole:,} in records" for part, whole in (each.measured, each.noted)),
+            f"{each.without_records:,}",
+            f"{each.scientific / each.twins:.0%}",
+        )
+        for each in report.reaches
+    ]
+
+
+def _format_share(part: int, whole: int) -> str:
+    if not whole:
+        return "none"
+    low, high = binomtest(part, whole).proportion_ci(0.95, "exact")
+    return f"{part / whole:.0%} ({100 * low:.0f} to {high:.0%})"
 
 
 def _list_type_rows(report: AuditReport) -> Rows:

@@ -12,7 +12,7 @@ from simulation.twin_audit.pairs import ShownStep
 _FIELDS = ("available_for_use", "environmental_condition")  # of a material, beside its properties
 NUMBER = re.compile(r"(?<![\w.])-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?")
 _AMOUNT = re.compile(r"(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:e[0-9]+)?) (?P<unit>[^\s,;()]+)")
-_LAST_NUMBER = re.compile(r"[0-9]+(?=\D*$)")
+LAST_NUMBER = re.compile(r"[0-9]+(?=\D*$)")
 # Bulk amounts are what can be added up without any knowledge of what they are amounts of.
 _ADDED = ("volume", "mass")
 
@@ -53,14 +53,14 @@ def group_replicates(step: ShownStep) -> list[list[Statement]]:
     """Return the texts that replicates have in common: materials, or records of them, whose names differ in one number."""
     groups: dict[tuple[str, ...], list[Statement]] = defaultdict(list)
     for row in list_rows(step):
-        base = _LAST_NUMBER.sub("#", row.name)
+        base = LAST_NUMBER.sub("#", row.name)
         for name, text in row.after.items():
             groups["material", base, name, row.before.get(name, "")].append(Statement(row.before.get(name, ""), text))
     names = sorted({str(material["name"]) for material in (*step.materials, *step.inputs)}, key=len, reverse=True)
     for record in step.observations:
         description = str(record["description"])
         subject = next((name for name in names if name in description), "")
-        base = description.replace(subject, _LAST_NUMBER.sub("#", subject)) if subject else description
+        base = description.replace(subject, LAST_NUMBER.sub("#", subject)) if subject else description
         groups["record", base].append(Statement("", str(record["value"])))
         # Several readings of one sample stand in one text: "1.02, 1.04, 1.03 AU".
         parts = str(record["value"]).split(", ")

@@ -6,9 +6,11 @@ package.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pkgutil import iter_modules
+from types import MappingProxyType
+from typing import Any
 
 from simulation.lab.actions import Action
 from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
@@ -34,16 +36,24 @@ class Injector:
     """A perturber that plants one obvious or one subtle error.
 
     The seed chooses among the errors that fit, with probabilities such that the style of the text does not reveal them.
-    Numbers of subtle errors deviate by a size from `sizes`.
+    Numbers of subtle errors deviate by a size from `sizes`. `truth` is what the experiment declares: with it, wrong readings
+    are sized by the noise of their instruments.
     """
 
-    def __init__(self, perturbation: Perturbation, seed: int, sizes: SizeRange = DEFAULT_SIZES) -> None:
+    def __init__(
+        self,
+        perturbation: Perturbation,
+        seed: int,
+        sizes: SizeRange = DEFAULT_SIZES,
+        truth: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
         if perturbation not in edits.INJECTORS:
             raise LabError(f"no errors are defined for {str(perturbation)!r}; allowed: {', '.join(edits.INJECTORS)}")
         self.perturbation = perturbation
         self.kinds = edits.INJECTORS[perturbation]
         self.seed = seed
         self.sizes = sizes
+        self.truth = truth
 
     def perturb_outcome(self, action: Action, situation: Situation, correct: Outcome) -> PerturbedOutcome:
         """Return the outcome with one error. `situation` is the situation before the step.
@@ -70,7 +80,7 @@ class Injector:
         """Return all errors that could be planted here, in one vessel or in all replicates."""
         if not outcome.success:
             return []
-        case = edits.Case(action, situation, outcome, self.sizes)
+        case = edits.Case(action, situation, outcome, self.sizes, self.truth)
         candidates = []
         for name, kind in self.kinds.items():
             # Each kind has its own random generator, so that a new kind does not change what the others plan.

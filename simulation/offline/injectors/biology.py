@@ -36,7 +36,13 @@ _STRANDS = (
     ("the start of GFP", "the end of GFP"),
 )
 # A codon beside the meaning that a read gives it: TAA and TAG stop, CAG is glutamine, ATG starts.
-_CODONS = (("stop codon TAA", "stop codon TGG"), ("vector ATG", "vector ATC"), ("stop codon TAA", "stop codon TCA"))
+_CODONS = (
+    ("stop codon TAA", "stop codon TGG"),
+    ("vector ATG", "vector ATC"),
+    ("vector ATG", "vector ACG"),
+    ("vector ATG", "vector AAG"),
+    ("stop codon TAA", "stop codon TCA"),
+)
 _ALLELES = (("C only (CAG)", "C only (TAG)"), ("T only (TAG)", "T only (CAG)"), ("(CAG and TAG)", "(CAG and CAC)"))
 _PUNCTUATION = re.compile(r"[^\w\s]")
 _SKIPPED = 0.7

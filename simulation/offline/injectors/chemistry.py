@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import pairwise
 
 from simulation.lab import quantities
-from simulation.offline.injectors import edits, sizes
+from simulation.offline.injectors import edits, precision, sizes
 
 _NEUTRAL = Decimal(7)
 _LEAST_ACIDITY = Decimal("0.8")  # pH units from neutral, so that the wrong direction is seen
@@ -46,12 +46,14 @@ def _change_ph(case: edits.Case, rng: random.Random, distance: tuple[float, floa
     """Yield errors of the readings of named or adjusted buffers, and of the property."""
     for sign in (1, -1):
         shift = sign * Decimal(str(round(rng.uniform(*distance), 2)))
+        is_subtle = distance == _PH_OFF
         for reading in edits.sample_places(rng, case.readings):
             nominal = _NOMINAL_PH.search(reading.description)
             is_adjusted = "target ph" in reading.description
             if reading.description.endswith("pH") and (nominal or is_adjusted):
                 head, _, last = reading.value.rpartition("=> ") if "=>" in reading.value else ("", "", reading.value)
-                wrong = head + sizes.shift_reading(last, shift)
+                by = sign * precision.draw_distance(case, reading, distance, rng) if is_subtle else shift
+                wrong = head + sizes.shift_reading(last, by)
                 yield f"the pH is {wrong}; the buffer has {reading.value}", reading.change(wrong)
         for material in edits.sample_places(rng, [one for one in case.materials if "pH" in one.draft.properties]):
             right = str(material.draft.properties["pH"])
@@ -66,7 +68,7 @@ def _change_ph(case: edits.Case, rng: random.Random, distance: tuple[float, floa
 def standard_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a standard with a known value reads clearly more or less than that."""
     for reading, right in _list_standards(case):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"the standard of {right} reads {wrong}", reading.change(wrong)
 
@@ -178,7 +180,7 @@ def _list_peaks(case: edits.Case, quantity: str) -> Iterator[tuple[edits.Reading
 def retention_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a peak comes clearly earlier or later than that of the same substance in other runs."""
     for reading in _list_retentions(case, rng):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"the peak is at {wrong}; its standard is at {reading.value}", reading.change(wrong)
 
@@ -208,7 +210,7 @@ def off_the_line(case: edits.Case, rng: random.Random) -> edits.Errors:
         one for group in series.values() if len(group) > 2 for one in group if "retention" not in one.description
     ]
     for reading in edits.sample_places(rng, members):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"{wrong} is off the line of the other dilutions, which gives {reading.value}", reading.change(wrong)
 
@@ -217,7 +219,7 @@ def off_the_line(case: edits.Case, rng: random.Random) -> edits.Errors:
 def impure_ratio(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the ratio of absorbances shows protein, or no nucleic acid, in a pure extract."""
     for reading in edits.sample_places(rng, [one for one in case.readings if "A260/A280" in one.description]):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"A260/A280 is {wrong}; the extract has {reading.value}", reading.change(wrong)
 

@@ -24,20 +24,22 @@ _ROUNDS = 40
 _NEGLIGIBLE = 1e-9  # a smaller share counts as zero, so that nothing is divided by it
 # Observations are rarer than materials: half of all steps have none but a note of what was delivered. Where there are
 # measurements, most errors are planted in them; in a note alone, an error contradicts the materials and is found by that.
-_MEASURED_SHARE, _NOTED_SHARE = 0.95, 0.4
+_MEASURED_SHARE, _NOTED_SHARE = 0.97, 0.48
+# Where errors fit in one field of the notes only, which would otherwise have more errors than any other.
+_SINGLE_NOTE_SHARE = 0.18
 # Fields that nearly every step has: with the share of a rare field they would make most of all errors.
 _COMMON_FIELDS = {
-    "volume": 0.09, "concentration": 0.06, "phase": 0.08, "container": 0.2, "container_capacity": 0.25, "medium": 0.12,
-    "available_for_use": 0.25, "environmental_condition": 0.12, "Delivered from": 0.11, "Delivered from (heading)": 0.3,
-    "setting in a heading": 0.6, "Appearance of": 0.2, "cell type": 0.25,
+    "volume": 0.02, "concentration": 0.015, "phase": 0.04, "container": 0.04, "container_capacity": 0.06, "medium": 0.045,
+    "available_for_use": 0.03, "environmental_condition": 0.05, "Delivered from": 0.15, "Delivered from (heading)": 0.13,
+    "setting in a heading": 0.6, "Appearance of": 0.08, "cell type": 0.25, "appearance": 0.3, "temperature": 0.12,
 }  # fmt: skip
-# A systematic error fits fewer outcomes than a single one.
-_SCOPE_WEIGHTS = {ONE: 1.0, ALL: 1.5}
-_SCIENCE_WEIGHT = 4.0  # of kinds and of the fields that have one
+# Settings and notes that several vessels share are wrong for all of them, so single errors are chosen more often elsewhere.
+_SCOPE_WEIGHTS = {ONE: 1.0, ALL: 0.5}
+_SCIENCE_WEIGHT = 8.0  # of kinds and of the fields that have one
 # Where one step allows a feature of measure_style to change in one direction only, the shares of the errors that change it
 # are multiplied by these. Over all steps the directions balance: names are exchanged for shorter ones as often as for
 # longer ones, and numbers lose digits as often as they gain some, which the tests check.
-_PENALTIES = dict.fromkeys(range(10), 0.5) | dict.fromkeys((1, 2, 3, 4), 0.4)
+_PENALTIES = dict.fromkeys(range(11), 0.5) | dict.fromkeys((1, 2, 3, 4), 0.4)
 # The part of the choice in which style is balanced over all fields of a step, and not within each. Balanced over all
 # alone, the few fields whose numbers can change in both directions (volumes above all) would have most errors.
 _OVERALL_PART = 0.3
@@ -116,7 +118,9 @@ def compute_shares(
     A place's share is divided among its fields, a field's among its kinds, a kind's among its scopes, and a scope's
     equally among equal keys.
     """
-    observed = _MEASURED_SHARE if has_measurements else _NOTED_SHARE
+    noted_fields = {field for place, field, _, _ in keys if place == edits.OBSERVATIONS}
+    noted = _NOTED_SHARE if len(noted_fields) > 1 else _SINGLE_NOTE_SHARE
+    observed = _MEASURED_SHARE if has_measurements else noted
     place_weights = {edits.OBSERVATIONS: observed, edits.MATERIALS: 1 - observed}
     scientific = {field for _, field, kind, _ in keys if kinds[kind].science}
     weights = [
@@ -146,7 +150,7 @@ def measure_style(text: str) -> Style:
     """Return the features of a text.
 
     They are the length, the numbers of characters in numbers, of decimal points and of digits that are not padding, the
-    sum of first digits, and the number of characters of each other class. First digits are included because invented
+    sum of first digits, the number of characters of each other class, and the number of numbers that end in 0. First digits are included because invented
     numbers begin with high digits too often.
     """
     numbers = _NUMBER.findall(text)
@@ -162,6 +166,7 @@ def measure_style(text: str) -> Style:
         sum(map(str.isspace, words)),
         sum(not character.isascii() for character in words),
         sum(not character.isalnum() and not character.isspace() for character in words),
+        sum(number.endswith("0") for number in numbers),
     )
 
 

@@ -6,7 +6,7 @@ Also the declaration of an injector, and the amounts that an outcome states.
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -119,6 +119,7 @@ class Case:
     situation: Situation
     outcome: Outcome
     sizes: SizeRange = DEFAULT_SIZES  # the deviations of subtle numeric errors
+    truth: Mapping[str, Any] = field(default_factory=dict)  # what the experiment declares of instruments
 
     @property
     def action_type(self) -> ActionType | None:
@@ -146,6 +147,14 @@ class Case:
     def materials(self) -> list[Produced]:
         """The new materials that are available for further use."""
         return [material for material in self.all_materials if material.draft.available_for_use == AVAILABLE]
+
+    def list_vessels(self) -> list[tuple[str, str]]:
+        """Return the vessels of the bench with their capacities, so that no text is one that correct outcomes never have."""
+        shown = [
+            (one.properties.get("container"), one.properties.get("container_capacity"))
+            for one in self.situation.inventory
+        ]
+        return list(dict.fromkeys((str(vessel), str(capacity)) for vessel, capacity in shown if vessel and capacity))
 
     @property
     def continued(self) -> list[tuple[Produced, Material]]:

@@ -10,16 +10,18 @@ from typing import NamedTuple
 
 from simulation.lab import quantities
 from simulation.lab.outcomes import NOTE
-from simulation.offline.injectors import edits, sizes
+from simulation.offline.injectors import edits, precision, sizes
 from simulation.offline.injectors.settings import find_setting_values
 
 _BAND = re.compile(r"(?<=[0-9]) bp\b")
+_BALANCE_UNIT = " g"
 _PLAIN_NUMBER = re.compile(r"-?[0-9.]+(?:e[0-9]+)?( \D+)?")
 _EXCESS_FACTORS = tuple(Decimal(factor) for factor in (3, 5, 8, 10, 14, 19, 23, 31, 44, 63))
 
 
-# Distances of readings that a factor does not fit: pH units, volts, millivolts, degrees.
-_DISTANCES = ((r"\bpH\b", (0.3, 0.9)), (r" V$", (0.03, 0.09)), (r" mV$", (30, 90)), (r"°C$", (3.0, 9.0)))
+# Least and largest difference of readings that a factor does not fit: pH units, volts, millivolts, degrees. With a declared
+# noise, the largest is 15 standard deviations.
+_DISTANCES = ((r"\bpH\b", (0.2, 0.9)), (r" V$", (0.01, 0.09)), (r" mV$", (10, 90)), (r"°C$", (3.0, 9.0)))
 
 
 class Limit(NamedTuple):
@@ -157,7 +159,7 @@ def reading_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a reading clearly differs from the volume or mass of the material."""
     near = _list_amount_readings(case, lambda value, expected: abs(value - expected) * 20 < expected)
     for reading, expected in edits.sample_places(rng, near):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"the reading is {wrong}, the material holds {_format_amount(expected)}", reading.change(wrong)
 
@@ -168,28 +170,52 @@ def replicate_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     for reading in edits.sample_places(rng, [reading for reading in case.readings if _are_replicates(reading.value)]):
         parts = reading.value.split(", ")
         for position, part in enumerate(parts):
-            for factor in sizes.draw_factors(case.sizes, rng):
-                wrong = _move_reading(reading.description, part, factor, rng)
+            others = [_read_first(other) for place, other in enumerate(parts) if place != position]
+            for factor in _draw_moves(case, reading, rng):
+                wrong = _move_reading(case, reading, part, factor, rng)
                 if wrong.endswith(" %") and Decimal(wrong[:-2]) > 100:
                     continue  # more than the whole would be obvious
+                if not precision.stands_out(case, reading, _read_first(wrong), others):
+                    continue
                 value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
                 right = f"where it was {part}; the others of this sample agree"
                 yield f"reading {position + 1} is {wrong} {right}", reading.change(value)
 
 
-def _move_reading(description: str, value: str, factor: Decimal, rng: random.Random) -> str:
-    """Return a reading times the factor, or, on a scale whose zero does not mean none, at a distance from it."""
-    quantity = description.rpartition(": ")[2]
-    for pattern, distances in _DISTANCES:
-        if re.search(pattern, f"{quantity} = {value}"):
-            distance = Decimal(str(round(rng.uniform(*distances), 3)))
-            return sizes.shift_reading(value, distance if factor > 1 else -distance)
+def _draw_moves(case: edits.Case, reading: edits.Reading, rng: random.Random) -> list[Decimal]:
+    """Return factors, or 1 up and 1 down where a reading is moved by a distance instead."""
+    if _find_distances(reading.description, reading.value):
+        return [Decimal(2), Decimal("0.5")]
+    return precision.draw_reading_factors(case, reading, rng)
+
+
+def _move_reading(case: edits.Case, reading: edits.Reading, value: str, factor: Decimal, rng: random.Random) -> str:
+    """Return a part of a reading times the factor, or, on a scale whose zero does not mean none, at a distance from it."""
+    if distances := _find_distances(reading.description, reading.value):
+        distance = precision.draw_distance(case, reading, distances, rng)
+        return sizes.shift_reading(value, distance if factor > 1 else -distance)
     return sizes.scale_reading(value, factor)
 
 
-def _are_replicates(value: str) -> bool:
-    """Return whether a value consists of readings within 20 %, such as "101 AU, 102 AU" or "101, 102 AU"."""
+def _find_distances(description: str, value: str) -> tuple[float, float] | None:
+    """Return the least and largest subtle difference of such a reading, or None if it is changed by a factor."""
+    quantity = description.rpartition(": ")[2]
+    return next((ends for pattern, ends in _DISTANCES if re.search(pattern, f"{quantity} = {value}")), None)
+
+
+def _read_first(text: str) -> Decimal:
+    return Decimal(edits.NUMBER.findall(text)[0])
+
+
+def _are_replicates(value: str, weighed: bool = False) -> bool:
+    """Return whether a value consists of readings within 20 %, such as "101 AU, 102 AU" or "101, 102 AU".
+
+    Those of a balance do only if `weighed`.
+    """
     parts = value.split(", ")
+    # The smallest subtle deviation is some ten thousand times what a balance scatters, so it would be seen at a glance.
+    if value.endswith(_BALANCE_UNIT) and not weighed:
+        return False
     if len(parts) < 2 or not all(_PLAIN_NUMBER.fullmatch(part) for part in parts):
         return False
     numbers = [Decimal(part.partition(" ")[0]) for part in parts]
@@ -202,10 +228,30 @@ def odd_one_out(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one of several replicate samples reads more or less than the others by more than the noise."""
     for fellows in edits.sample_places(rng, _group_replicate_vessels(case)):
         for reading in fellows:
-            for factor in sizes.draw_factors(case.sizes, rng):
-                wrong = _move_reading(reading.description, reading.value, factor, rng)
+            others = [_read_first(other.value) for other in fellows if other is not reading]
+            for factor in _draw_moves(case, reading, rng):
+                wrong = _move_reading(case, reading, reading.value, factor, rng)
+                if not precision.stands_out(case, reading, _read_first(wrong), others):
+                    continue
                 right = f"where {reading.value} agrees with its replicate vessels"
                 yield f"{reading.description}: {wrong}, {right}", reading.change(wrong)
+
+
+@edits.plants(edits.OBVIOUS, "readings of one sample agree within the noise", edits.COMMON, systematic=False)
+def far_from_its_replicates(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which one of several readings of the same sample is several times, or a fraction of, the others."""
+    for reading in edits.sample_places(rng, [one for one in case.readings if _are_replicates(one.value, weighed=True)]):
+        parts = reading.value.split(", ")
+        for position, part in enumerate(parts) if not _find_distances(reading.description, reading.value) else ():
+            for factor in sizes.draw_large_factors(rng, 1):
+                for wrong in (sizes.scale_reading(part, factor), sizes.scale_reading(part, 1 / factor)):
+                    if wrong.endswith(" %") and Decimal(wrong[:-2]) > 100:
+                        continue  # another kind of error, `more_than_all`
+                    value = ", ".join([*parts[:position], wrong, *parts[position + 1 :]])
+                    explanation = (
+                        f"reading {position + 1} is {wrong} where it was {part}; the others of this sample agree"
+                    )
+                    yield explanation, reading.change(value)
 
 
 def _group_replicate_vessels(case: edits.Case) -> list[list[edits.Reading]]:
@@ -214,7 +260,8 @@ def _group_replicate_vessels(case: edits.Case) -> list[list[edits.Reading]]:
     for reading in case.readings:
         name = "" if reading.subject is None else case.all_materials[reading.subject].name
         base = re.sub(r" [0-9]+$", "", name)
-        if base != name and edits.NUMBER.match(reading.value) and "(" not in reading.value:
+        is_weighed = reading.value.endswith(_BALANCE_UNIT)
+        if base != name and edits.NUMBER.match(reading.value) and "(" not in reading.value and not is_weighed:
             groups[reading.description.replace(name, base)].append(reading)
     agreeing = []
     for group in groups.values():
@@ -284,7 +331,7 @@ def share_and_count(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the percentage of positive events contradicts their number."""
     for reading, match in edits.sample_places(rng, case.find_shares()):
         percent, positive = Decimal(match["percent"]), int(match["positive"])
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             share, count = sizes.scale_reading(match["percent"], factor), str(int(positive * factor))
             for wrong in (
                 reading.value.replace(f"{match['percent']} %", f"{share} %", 1),

@@ -15,6 +15,7 @@ from simulation.offline.volumetric import format_delivered_volume
 ONE, ALL = "one", "all"
 _INDEX = re.compile(r"(?<![\w.:/-])[0-9]+(?![\w.%/]|:[0-9])")
 _AGREEING = Decimal("1.5")  # readings of replicates are within this factor of each other
+_ON_CONTENTS = re.compile(r"Volume of |Filled to the mark")
 _PART = re.compile(r"(?:(?P<times>[0-9]+) × )?(?P<amount>[0-9.]+ [^\s,]+)")
 
 
@@ -120,20 +121,22 @@ def _repeat_change(edit: edits.Edit, reading: edits.Reading) -> edits.Edit | Non
 
 
 def follow_notes(case: edits.Case, plan: edits.Plan) -> edits.Plan | None:
-    """Return the plan with edits of the routine notes that repeat an edited volume of a new vessel.
+    """Return the plan with edits of the routine notes that repeat an edited volume: of a new vessel, or of any contents.
 
     Return None if a note repeats it in a form that cannot state the new volumes.
     """
     volumes = [edit for edit in plan.edits if edit.part == edits.MATERIALS and edit.field == "properties.volume"]
     edited_notes = {edit.position for edit in plan.edits if edit.part == edits.OBSERVATIONS}
     made = [edit for edit in volumes if case.all_materials[edit.position].before is None]
-    if not made:
-        return plan
     further = []
     for reading in case.readings:
-        if reading.measurement_type != NOTE or reading.position in edited_notes or not _repeats(reading, made[0]):
+        # These notes state how much is in the vessels, whether or not they were there before.
+        changed = volumes if _ON_CONTENTS.match(reading.description) else made
+        if reading.measurement_type != NOTE or reading.position in edited_notes or not changed:
             continue
-        value = _rewrite_note(case, reading, made)
+        if not _repeats(reading, changed[0]):
+            continue
+        value = _rewrite_note(case, reading, changed)
         if value is None:
             return None
         further.append(reading.change(value))

@@ -57,6 +57,17 @@ class SettingValue(NamedTuple):
             values = [correct * factor for factor in factors]
         return self._format_values([value for value in values if low <= value <= high])
 
+    def has_room_for(self, wrong: str) -> bool:
+        """Return whether a wrong volume would still fit into its vessel; True for other settings."""
+        if self.material is None or self.property_name != "volume":
+            return True
+        shown = self.material.draft.properties
+        # A volumetric flask is filled to its mark, so it cannot hold another volume than its own.
+        if "volumetric" in str(shown.get("container")):
+            return False
+        volume, room = (edits.parse_amount(text, "volume") for text in (wrong, shown.get("container_capacity")))
+        return volume is None or room is None or volume.value <= room.value
+
     def list_beyond(self) -> list[str]:
         """Return settings that are clearly out of the instrument's range."""
         if self.parameter.type not in ("range", "range_with_units"):
@@ -82,8 +93,10 @@ class SettingValue(NamedTuple):
 
     def _format_values(self, values: list[Decimal]) -> list[str]:
         if self.parameter.type == "range":
-            rounded = values if "." in self.text else [value.to_integral_value() for value in values]
-            return [quantities.format_number(value) for value in rounded]
+            if "." not in self.text:
+                return [quantities.format_number(value.to_integral_value()) for value in values]
+            digits = sizes.count_significant_digits(Decimal(self.text))
+            return [quantities.format_number(sizes.round_to_digits(value, digits)) for value in values]
         return [text for value in values for text in sizes.iter_spellings(self.text, value, self.parameter.dimension)]
 
     def change(self, case: edits.Case, wrong: str) -> list[edits.Edit]:
@@ -163,10 +176,15 @@ def _sets_property(parameter: Parameter, material: edits.Produced, name: str) ->
 
 def _change_settings(case: edits.Case, rng: random.Random, topic: str) -> edits.Errors:
     """Yield errors in which a record or material states another setting than the one that was set."""
-    echoes = [echo for echo in find_setting_values(case) if _find_topic(echo.parameter) == topic]
+    echoes = [
+        echo
+        for echo in find_setting_values(case)
+        # What the action leaves to the default is not shown, so nobody could tell that the outcome states another one.
+        if _find_topic(echo.parameter) == topic and echo.parameter.name in case.action.parameters
+    ]
     for echo in edits.sample_places(rng, echoes):
         for wrong in echo.list_nearby(sizes.draw_factors(case.sizes, rng)):
-            if wrong != echo.text:
+            if wrong != echo.text and echo.has_room_for(wrong):
                 yield f"{echo.setting_name} was set to {echo.text}, but is {wrong} here", *echo.change(case, wrong)
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from simulation.lab.outcomes import NOTE
-from simulation.offline.injectors import edits, sizes
+from simulation.offline.injectors import edits, precision, sizes
 
 _CONTROL = re.compile(
     r"\b(blank|sterile|uninoculated|untransduced|untransfected|without|empty|mock|no-\w+|water|electrolyte only)\b",
@@ -128,7 +128,7 @@ def darker_than_dark(case: edits.Case, rng: random.Random) -> edits.Errors:
 def fret_change_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the change of a FRET ratio differs from that of the raw ratio of the same cells."""
     for reading in edits.sample_places(rng, [one for one in case.readings if one.value.endswith(f" {_FRET}")]):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"the ratio changes by {wrong}; the same cells gave {reading.value}", reading.change(wrong)
 
@@ -150,7 +150,7 @@ def mean_above_peak(case: edits.Case, rng: random.Random) -> edits.Errors:
         first = _read_level(firsts[0]) if len(firsts) == 1 else None
         if level is None or change is None or first is None or not mean.value.endswith(" counts"):
             continue
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, mean, rng):
             if level * factor > first * (1 + max(change, Decimal(0))) * Decimal("1.05"):
                 wrong = sizes.scale_reading(mean.value, factor)
                 yield f"the mean is {wrong}; first frame and peak allow less", mean.change(wrong)
@@ -186,7 +186,7 @@ def loading_control_off(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which the loading control of a lane differs from that of equally loaded lanes."""
     bands = [one for one in case.readings if "near 42 kDa" in one.description and edits.NUMBER.search(one.value)]
     for reading in edits.sample_places(rng, bands):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"beta-actin reads {wrong}; equal loading gives {reading.value}", reading.change(wrong)
 
@@ -204,6 +204,6 @@ def isotope_interference(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which one element of a digest reads off while the other keeps its ratio to the standards."""
     signals = [one for one in case.readings if one.value.endswith(" counts/s") and "blank" not in one.description]
     for reading in edits.sample_places(rng, signals):
-        for factor in sizes.draw_factors(case.sizes, rng):
+        for factor in precision.draw_reading_factors(case, reading, rng):
             wrong = sizes.scale_reading(reading.value, factor)
             yield f"{wrong}, but the sample gives {reading.value}", reading.change(wrong)

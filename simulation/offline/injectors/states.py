@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 
 from simulation.lab import quantities
@@ -133,17 +134,23 @@ def wrong_phase(case: edits.Case, rng: random.Random) -> edits.Errors:
 
 @edits.plants(edits.SUBTLE, "a material is where the step leaves it", edits.COMMON)
 def wrong_place(case: edits.Case, rng: random.Random) -> edits.Errors:
-    """Yield errors in which a material is where it was before the step moved it, or where others of the step are.
+    """Yield errors in which a material is not where the action puts it, but where it was or where others of the step are."""
+    if "condition" in case.action.parameters:
+        yield from _move_elsewhere(case, rng, case.materials)
 
-    A place that is nowhere else in the step would reveal the error. The place must matter: the action sets it, or
-    another one harms the material.
-    """
-    is_set = "condition" in case.action.parameters
+
+@edits.plants(edits.SUBTLE, "cells, viruses and RNA are not left where they perish", edits.COMMON, science=True)
+def harmful_place(case: edits.Case, rng: random.Random) -> edits.Errors:
+    """Yield errors in which cells, viruses or RNA are where others of the step are, which harms them."""
+    if "condition" not in case.action.parameters:
+        yield from _move_elsewhere(case, rng, [one for one in case.materials if _is_harmed(one)])
+
+
+def _move_elsewhere(case: edits.Case, rng: random.Random, materials: Sequence[edits.Produced]) -> edits.Errors:
+    """Yield errors in which a fluid is in another place that the step shows; any other place would reveal the error."""
     others = {one.environmental_condition for one in case.inputs} | {one.condition for one in case.all_materials}
-    for material in edits.sample_places(rng, case.materials):
+    for material in edits.sample_places(rng, materials):
         right, before = material.condition, material.before
-        if not is_set and not _is_harmed(material):
-            continue
         for wrong in sorted({*others, *((before.environmental_condition,) if before else ())}):
             if wrong != right and not wrong.startswith(("-", "dry")) and material.phase in _FLUID:
                 explanation = f"{material.name} is {describe_whereabouts(wrong)}; {case.action.name} leaves it {describe_whereabouts(right)}"
@@ -160,7 +167,7 @@ def _is_harmed(material: edits.Produced) -> bool:
 def vessel_too_small(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a material is in a vessel of the bench that is far too small for it."""
     for material, content in _list_contents(case, rng):
-        for vessel, capacity in _list_vessels(case):
+        for vessel, capacity in case.list_vessels():
             holds = edits.parse_amount(capacity, "volume")
             if holds and holds.value * 2 < content.value:
                 explanation = f"{material.name} of {material.draft.properties['volume']} is in a vessel of {capacity}"
@@ -175,7 +182,7 @@ def another_vessel(case: edits.Case, rng: random.Random) -> edits.Errors:
         right = str(material.draft.properties["container"])
         if material.before is None or material.before.properties.get("container") != right:
             continue
-        for vessel, capacity in _list_vessels(case):
+        for vessel, capacity in case.list_vessels():
             holds = edits.parse_amount(capacity, "volume")
             # A vessel smaller than its contents would be an obvious error.
             if vessel != right and holds and content.value <= holds.value:
@@ -195,14 +202,6 @@ def _list_contents(case: edits.Case, rng: random.Random) -> list[tuple[edits.Pro
     return edits.sample_places(rng, held)
 
 
-def _list_vessels(case: edits.Case) -> list[tuple[str, str]]:
-    """Return the vessels of the bench with their capacities, so that no text is one that correct outcomes never have."""
-    shown = [
-        (one.properties.get("container"), one.properties.get("container_capacity")) for one in case.situation.inventory
-    ]
-    return list(dict.fromkeys((str(vessel), str(capacity)) for vessel, capacity in shown if vessel and capacity))
-
-
 @edits.plants(edits.SUBTLE, "what a step does not touch stays", edits.COMMON)
 def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
     """Yield errors in which a number in a property that the step does not change is another one afterwards."""
@@ -210,7 +209,7 @@ def unasked_change(case: edits.Case, rng: random.Random) -> edits.Errors:
         (material, name, str(value), match)
         for material, before in case.continued
         for name, value in material.draft.properties.items()
-        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES, "medium", "lanes", "pH", "well")
+        if name not in (*_AMOUNT_PROPERTIES, *_CONTAINER_PROPERTIES, "medium", "lanes", "pH", "well", "history")
         and before.properties.get(name) == value
         if not (name.endswith(" concentration") and case.action.name in edits.REACTING)
         for match in edits.NUMBER.finditer(str(value))

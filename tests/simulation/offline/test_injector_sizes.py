@@ -132,6 +132,10 @@ def test_shares_are_divided_by_place_field_kind_and_scope():
         (edits.MATERIALS, "mass", "b", scopes.ONE),
     ]
     shares = compute_shares(keys, kinds, has_measurements=False)
-    # 40 % for observations; of the mass, half for each kind; of kind a, one part for one vessel and 1.5 for all.
-    assert shares == pytest.approx([0.4, 0.3 / 2.5, 0.3 * 1.5 / 2.5, 0.3])
-    assert compute_shares(keys, kinds, has_measurements=True)[0] == pytest.approx(0.95)
+    # 18 % for observations, in which errors fit in one field only; of the mass, half for each kind; of kind a, one part for
+    # one vessel and 0.5 for all.
+    assert shares == pytest.approx([0.18, 0.41 / 1.5, 0.41 * 0.5 / 1.5, 0.41])
+    assert compute_shares(keys, kinds, has_measurements=True)[0] == pytest.approx(0.97)
+    # With errors in a second field of the notes, both together have 48 %.
+    noted = [(edits.OBSERVATIONS, "Delivered from (heading)", "a", scopes.ONE), *keys]
+    assert sum(compute_shares(noted, kinds, has_measurements=False)[:2]) == pytest.approx(0.48)

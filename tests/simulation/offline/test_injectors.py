@@ -286,13 +286,19 @@ def test_planted_swap_of_identities_contradicts_the_material_names():
 
 def microscope(*places):
     seen = tuple(Observation(f"UseMicroscope of {name}, objective 10x: image", "instrumental") for name in places)
-    return case("UseMicroscope", (), seen)
+    return case("UseMicroscope", (), seen, {"objective": "10x"})
 
 
 def test_planted_wrong_objective_is_the_same_in_every_record_of_the_step():
     for plant in plant_errors(SUBTLE, "wrong_objective", microscope("Stock", "Water")):
         named = {re.search(r"objective (\d+x)", one.description)[1] for one in plant.outcome.new_observations}
         assert len(named) == 1 and named < {"4x", "20x"}
+
+
+def test_planted_wrong_setting_needs_an_action_that_states_the_right_one():
+    action, situation, outcome = microscope("Stock")
+    assert is_applicable(SUBTLE, "wrong_objective", (action, situation, outcome))
+    assert not is_applicable(SUBTLE, "wrong_objective", (replace(action, parameters={}), situation, outcome))
 
 
 def test_planted_wrong_temperature_is_not_confused_with_an_equal_setting_of_another_parameter():
@@ -356,9 +362,11 @@ def test_planted_wrong_place_is_one_where_others_of_the_step_are():
     assert places == {"room_temp"}
 
 
-def test_planted_wrong_place_needs_an_action_that_sets_it_or_a_material_that_it_harms():
-    assert not is_applicable(SUBTLE, "wrong_place", case("Dilute", (liquid(condition="4C"),)))
-    assert is_applicable(SUBTLE, "wrong_place", case("Dilute", (liquid("Total RNA", condition="4C"),)))
+def test_planted_place_is_one_that_the_action_sets_or_that_harms_the_material():
+    for material, kind in ((liquid(condition="4C"), ""), (liquid("Total RNA", condition="4C"), "harmful_place")):
+        example = case("Dilute", (material,))
+        assert not is_applicable(SUBTLE, "wrong_place", example)
+        assert is_applicable(SUBTLE, "harmful_place", example) is bool(kind)
 
 
 @pytest.mark.parametrize("text", ["below 12 mg/kg", "at least 30 g", "12 larvae", "10 ×"])

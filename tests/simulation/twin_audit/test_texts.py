@@ -64,6 +64,6 @@ def test_audit_command_prints_every_result_and_exits_with_1_if_one_is_beyond_its
 
 def test_report_replaces_what_is_between_its_markers():
     page = f"before\n{report.START}\nold\n{report.END}\nafter\n"
-    written = report.insert_report(page, report.AuditReport(7, 0, 0, (), (), (), ()))
+    written = report.insert_report(page, report.AuditReport(7, 0, 0, (), (), (), (), ()))
     assert written.startswith(f"before\n{report.START}\n\n0 twins") and written.endswith(f"{report.END}\nafter\n")
     assert "seed 7" in written and "old" not in written

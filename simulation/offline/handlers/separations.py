@@ -124,12 +124,13 @@ class _Film:
 
     def dilute(self, contents: Contents) -> Contents:
         """Return contents that were poured into the film, with its volume and the carried amounts as deviations."""
-        if not contents.volume:
+        volume = contents.volume
+        if not volume:
             return contents
         for name, amount in self._carried.items():
             if booked := contents.get_amount(name):
                 contents = contents.with_deviation(name, contents.deviations.get(name, ZERO) + amount / booked)
-        return contents.with_deviation(VOLUME, contents.deviations.get(VOLUME, ZERO) + self.volume / contents.volume)
+        return contents.with_deviation(VOLUME, contents.deviations.get(VOLUME, ZERO) + self.volume / volume)
 
 
 def _move_insert(context: ActionContext, vessel: Vessel, box: Vessel) -> Vessel:

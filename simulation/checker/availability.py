@@ -67,7 +67,7 @@ def check_unlimited_supplies(transition: Transition) -> Findings:
 
 # "982 ml left", "less 200 µL": what says that a material is the rest of another, also if only its amount says so.
 _REST = words.REMAINDER | words.word_set("less minus after")
-_AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?\s?[A-Za-zµ]*")
+_AMOUNT = re.compile(r"(?<![\w.])[0-9]+(?:\.[0-9]+)?\s?[A-Za-zµ]*")
 
 
 def _find_supply(transition: Transition, output: MaterialView) -> MaterialView | None:

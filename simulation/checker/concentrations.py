@@ -99,6 +99,8 @@ def find_concentration(view: MaterialView, component: str, dimension: str) -> De
         amount = longer[0] if len(longer) == 1 else None
     if amount is not None:
         return amount.value if amount.dimension == dimension else None
+    if component and is_denied(view, component):
+        return ZERO
     if ion := chemistry.find_ion(component):
         return _find_ion_concentration(view, ion, dimension)
     if view.is_empty_vessel or (view.liquid_volume == 0 and view.phase not in (words.SOLID, words.PELLET)):
@@ -123,6 +125,26 @@ def find_concentration(view: MaterialView, component: str, dimension: str) -> De
         return Decimal(100)
     is_pure = words.SOLVENTS & set(view.name_words) and not view.concentrations
     return ZERO if is_pure and not is_mentioned else None
+
+
+_DENIED = re.compile(
+    r"\b(?:no|without|free of|lacks?|lacking|ohne|kein|keine|sin|sans|senza)\s(?:added\s)?([A-Za-z][\w+-]{0,20})|([A-Za-z][\w+]{0,20})-free\b"
+)
+
+
+def is_denied(view: MaterialView, component: str) -> bool:
+    """Return whether a material says that it lacks a component: "no K", "Mg-free", or "puromycin present: false"."""
+    component_words = set(component.split())
+    substance = chemistry.find_substance(frozenset(component_words))
+    ions = set(substance.ions) if substance else set()
+    texts = (view.name, *(leaf.value_text for leaf in view.leaves))
+    denied = {
+        word for text in texts for match in _DENIED.findall(text[:300]) for word in words.tokenize(" ".join(match))
+    }
+    for leaf in view.leaves:
+        if leaf.value is False or leaf.value_text.strip().lower() in ("none", "no", "absent"):
+            denied |= leaf.word_set
+    return bool(denied & component_words) or bool(ions & {word.strip("+-0123456789") for word in denied})
 
 
 def _join_texts(view: MaterialView) -> str:
@@ -252,7 +274,7 @@ def _check_maximum(transition: Transition, component: str) -> Findings:
         concentrations = [amount for amount in known if amount is not None]
         # A working buffer may contain the component, but not ten times as much as the strongest stock.
         unknown = [view for view, amount in zip(transition.inputs, known, strict=True) if amount is None]
-        is_working = all(words.SOLVENTS & set(v.name_words) and not _CONCENTRATED & v.all_words for v in unknown)
+        is_working = all(words.SOLVENTS & v.all_words and not _CONCENTRATED & v.all_words for v in unknown)
         if not concentrations or (unknown and not is_working):
             continue
         highest = max(concentrations) * (10 if unknown else 1)

@@ -9,6 +9,7 @@ from simulation.checker.concentrations import (
     describe_amount,
     describe_component,
     find_concentration,
+    is_denied,
     iter_shared_concentrations,
     may_be_product,
     rounding_margin,
@@ -41,6 +42,7 @@ def check_dilutions(transition: Transition) -> Findings:
             yield from _check_mixture(transition, fill, component, got)
     if transition.action == "Wash":
         yield from _check_wash(transition)
+        yield from _check_washed_out(transition)
     if transition.family == words.SERIAL and (series := flows.find_dilution_series(transition)):
         yield from _check_series(transition, series)
 
@@ -137,6 +139,26 @@ def _check_wash(transition: Transition) -> Findings:
                 shown = units.format_value(expected.value, got.dimension)
                 text = f"{describe_amount(component, after, got)}; the replacement medium has {shown}"
                 yield from compare("L03", after.name, expected.value, got.value, got.dimension, text, allowed, allowed)
+
+
+def _check_washed_out(transition: Transition) -> Findings:
+    """Yield an error if a reagent has its old concentration after a wash, although the new medium lacks it."""
+    replacement = transition.parameters.find_material(_REPLACEMENT)
+    for before, after in transition.list_kept_pairs() if replacement is not None else ():
+        if replacement is None or transition.parameters.has_named(before):
+            continue
+        for component, old, new in iter_shared_concentrations(before, after):
+            names = set(component.split()) & words.REAGENTS
+            is_absent = is_denied(replacement, component) or (
+                names and not names & words.add_reagents(replacement.all_words)
+            )
+            if component not in replacement.concentrations and is_absent and old.value > 0:
+                limit = old.value / 2
+                shown = units.format_value(new.value, new.dimension)
+                text = f"{describe_component(component)} in {after.name} is still {shown} after the wash; the new medium has none"
+                yield from compare(
+                    "L03", after.name, limit, new.value, new.dimension, text, above=ZERO, limit="at most"
+                )
 
 
 def _check_series(transition: Transition, series: DilutionSeries) -> Findings:

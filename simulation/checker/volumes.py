@@ -13,6 +13,7 @@ from simulation.checker.reading.words import word_set
 ZERO = Decimal(0)
 PIPETTING = Decimal("0.05")  # share of the moved volume: error of a pipette
 _HANDLING = Decimal("0.02")  # share of the volume in the vessel: film on the wall, evaporation
+_SURPLUS = Decimal("0.15")  # share by which rounded volumes of a transfer may differ
 _GAIN = Decimal("0.01")  # share of the volume before: rounding, not an addition
 _FILM = Decimal("0.06")  # share of the medium that stays on cells when it is replaced
 _DROPLET = Decimal("0.5")  # µL; for volumes so small that a relative tolerance is too strict
@@ -41,6 +42,7 @@ _MIN_TOO_LARGE = 1500  # µL; PCR tubes hold 0.2 mL, and 1.5 mL and more never f
 def check_volumes(transition: Transition) -> Findings:
     """L02: compare the volumes before and after the step, for all materials together and for each material."""
     yield from _check_total_volume(transition)
+    yield from _check_gains(transition)
     flow = flows.trace_liquids(transition)
     if flow.untraced_reason:
         yield undecided_finding("L02", transition.action, f"volumes cannot be followed: {flow.untraced_reason}")
@@ -109,6 +111,29 @@ def _check_total_volume(transition: Transition) -> Findings:
             + _PORTION_LEFT * len(outputs)
         )
         yield from compare("L02", transition.action, total_in, total_out, "volume", text, below=allowed, limit="about")
+
+
+def _check_gains(transition: Transition) -> Findings:
+    """Yield an error if the vessels of a transfer gained clearly more than its sources lost, however large they are."""
+    filled = [view for view in transition.inputs if not view.is_empty_vessel]
+    if transition.family != words.MOVE or any(view.is_unlimited for view in filled):
+        return
+    pairs = [(view, transition.find_output(view)) for view in filled]
+    new_outputs = [view for view in transition.usable_outputs if transition.find_input(view) not in filled]
+    changes, rounding = [view.liquid_volume for view in new_outputs], ZERO
+    for before, after in pairs:
+        had, has = before.liquid_volume, after.liquid_volume if after is not None else None
+        changes.append(None if had is None or has is None else has - had)
+        if after is not None and had != has:
+            rounding += rounding_slack(before) + rounding_slack(after)
+    known = [change for change in changes if change is not None]
+    if len(known) < len(changes) or not known or any(view.phase for view in new_outputs):
+        return
+    gained, lost = sum((c for c in known if c > 0), ZERO), -sum((c for c in known if c < 0), ZERO)
+    text = f"the vessels gained {format_volume(gained)} together, but the sources lost {format_volume(lost)}"
+    allowed = lost * _SURPLUS + rounding + _DROPLET
+    if lost > 0:
+        yield from compare("L02", transition.action, lost, gained, "volume", text, above=allowed, limit="at most")
 
 
 def _check_remainder(transition: Transition, draw: Withdrawal) -> Findings:

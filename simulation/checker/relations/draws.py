@@ -39,6 +39,7 @@ def check_draws(transition: Transition) -> Findings:
     if transition.family in words.MEASUREMENTS:
         yield from _check_supply(transition)
         yield from _check_reactions(transition)
+    yield from _check_reagent_supply(transition)
     if transition.action == "Wash":
         yield from _check_wash(transition)
 
@@ -146,6 +147,30 @@ def _iter_uses(transition: Transition) -> Iterator[Use]:
         if len(amounts) == 1 and amounts[0].value > 0 and not is_diluted:
             rounding = min(view.volume.step + after.volume.step, view.volume.value / 20)
             yield Use(view.name, amounts[0].value, view.volume.value - after.volume.value, rounding)
+
+
+def _check_reagent_supply(transition: Transition) -> Findings:
+    """Yield an error if all portions of a reagent for one sample are more than there was of it (L07)."""
+    for key, view in transition.parameters.materials_by_key.items():
+        role = words.tokenize(key)[:1]
+        volumes = [
+            a.value
+            for leaf, a in transition.parameters.list_amounts("volume")
+            if leaf.words[:1] == role and "volume" in leaf.word_set
+        ]
+        counts = [
+            units.parse_number(leaf.value)
+            for leaf in transition.parameters.leaves
+            if role and len(leaf.words) == 1 and leaf.words[0] in (role[0], f"{role[0]}e") and not leaf.unit
+        ]
+        count = next((number for number in counts if number and 0 < number < 100), Decimal(1))
+        if len(volumes) != 1 or view.volume is None or view.is_unlimited:
+            continue
+        needed, had = volumes[0] * count, view.volume.value
+        shown = units.format_value(had, "volume"), units.format_value(needed, "volume")
+        text = f"{shown[1]} of {view.name} was needed, which had {shown[0]}"
+        allowed = needed * _NEGLIGIBLE + view.volume.step
+        yield from compare("L07", view.name, had, needed, "volume", text, above=allowed, shown=shown)
 
 
 def _check_reactions(transition: Transition) -> Findings:

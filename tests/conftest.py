@@ -67,12 +67,12 @@ def shorten_intervals() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def draw_in_this_process() -> None:
-    """Draw the figures of analyses in the process of the tests: starting one for each takes seconds. test_drawing_process.py tests the real way."""
+    """Draw the figures of analyses in the process of the tests, and those of equal data once. test_drawing_process.py tests the real way."""
     from ratings.results.analyses import analysis_job
     from ratings.results.benchmarks import benchmark_job
-    from ratings.results.figures import render
+    from tests.support import drawn_figures
 
-    analysis_job.draw_all = benchmark_job.draw_all = render.render_all
+    analysis_job.draw_all = benchmark_job.draw_all = drawn_figures.render_once
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@
 import re
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import Page, expect
 
 from ratings.models import Study
 from ratings.studies import lifecycle
-from simulation.casts import load_files
 from simulation.models import Episode, Experiment, Run, Transition, Twin
 from simulation.runs import control, create
 from tests.support import study_factory
@@ -22,6 +20,7 @@ from tests.support.browser_steps import (
     open_page_as_ada,
     remove_expected_errors,
 )
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -29,7 +28,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture
 def lab() -> None:
-    load_files.load_lab(settings.FIXTURES_DIR)
+    store_laboratory()
 
 
 def press_until(page: Page, key: str, wanted: str) -> None:

@@ -3,13 +3,12 @@
 import re
 
 import pytest
-from django.conf import settings
 from playwright.sync_api import Locator, Page, expect
 
 from ratings.models import Invitation, Study
-from simulation.casts import load_files
 from simulation.models import Run
 from tests.support.browser_steps import BOTH_SIZES, WIDE, NewContext, check_accessible, open_page_as_ada
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -39,7 +38,7 @@ class Visit:
 
 
 def test_first_study_with_three_links_takes_ten_clicks_from_the_start_page(new_context: NewContext, site: str) -> None:
-    load_files.load_lab(settings.FIXTURES_DIR)
+    store_laboratory()
     page = open_page_as_ada(new_context(), site, "/")
     visit = Visit(page)
     expect(page.locator("main")).to_contain_text("Your first study in three steps")

@@ -3,15 +3,14 @@
 from typing import Any
 
 import pytest
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from simulation.casts import load_files
 from simulation.models import Experiment, Worker
 from simulation.runs import create
 from tests.support.browser_steps import PHONE, NewContext, check_accessible, open_page_as_ada
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -20,7 +19,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 def test_human_agent_step_is_rejected_corrected_and_answered_by_keyboard(
     new_context: NewContext, live_server: Any, browser_errors: list[str]
 ) -> None:
-    load_files.load_lab(settings.FIXTURES_DIR)
+    store_laboratory()
     ada = User.objects.create_user("ada", is_staff=True)
     caffeine = Experiment.objects.get(slug="caffeine-hplc-analysis")
     # In practice the form reports what the catalogue rejects; otherwise it would be a step.

@@ -15,7 +15,7 @@ from django.urls import reverse
 from ratings.models import Membership
 from ratings.rating import next_item
 from ratings.studies import access
-from tests.support import access_world, study_factory
+from tests.support import study_factory
 from tests.support.access_world import PEOPLE, World, list_urls
 from wetbench_site import access_table
 from wetbench_site.access_table import ACCESS_TABLE, ROLES
@@ -53,11 +53,6 @@ GRANTED_BUT_404 = {
     "ratings:second_step_qr",
     "ratings:revoke_token",  # somebody else's
 }
-
-
-@pytest.fixture
-def world() -> World:
-    return access_world.build_world()
 
 
 def get_granted_methods(name: str, person: str) -> frozenset[str]:
@@ -362,7 +357,7 @@ def test_sign_in_does_not_redirect_to_another_site(client: Client) -> None:
 
 @pytest.mark.parametrize("own", ["{}", "0{}", "+{}", "%20{}"])
 def test_admin_site_does_not_change_ones_own_password_without_the_old_one(client: Client, own: str) -> None:
-    root = User.objects.create_superuser("root", password="seven grey pipettes")
+    root = User.objects.create_superuser("rita", password="seven grey pipettes")
     other = User.objects.create_user("kim")
     client.force_login(root)
     form = {"password1": "eight blue beakers", "password2": "eight blue beakers", "usable_password": "true"}

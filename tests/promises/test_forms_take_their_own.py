@@ -14,7 +14,6 @@ from django.db.models import ForeignKey
 
 from ratings.models import Assignment, Study
 from ratings.web.account.profile import DEGREES
-from tests.support import access_world
 from tests.support.access_world import World, list_urls
 from wetbench_site.access_table import ACCESS_TABLE
 
@@ -160,11 +159,6 @@ PAGES_WITH_FORMS = {
     "simulation:twin",
     "ratings:job",
 }
-
-
-@pytest.fixture
-def world() -> World:
-    return access_world.build_world()
 
 
 def build_foreign_values(world: World, person: str) -> dict[str, str]:

@@ -12,7 +12,6 @@ from django.db import transaction
 from django.http.cookie import SimpleCookie
 from django.test import Client
 
-from tests.support import access_world
 from tests.support.access_world import World, list_urls
 from wetbench_site.access_table import ACCESS_TABLE
 
@@ -37,11 +36,6 @@ COLUMN_LOOKUPS = (
     "created_by__password", "user__password__startswith", "_connector", "_negated", "pk__in", "id__regex", "order_by", "ordering",
     "sort", "filter", "items__source__truth", "raters__user__email", "__class__", "?__", "__", "o", "q", "fields",
 )  # fmt: skip
-
-
-@pytest.fixture
-def world() -> World:
-    return access_world.build_world()
 
 
 def send_and_roll_back(client: Client, method: str, path: str, **more: Any) -> Any:

@@ -8,18 +8,19 @@ import json
 import re
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from django.conf import settings
+from django.db import transaction
 from django.http import HttpResponse
 from django.test import Client
 
 from ratings.models import ItemSource, Rater, Study
 from ratings.raters import invitations
 from ratings.studies import lifecycle, public_page
-from simulation.casts import load_files
 from simulation.models import Experiment, Transition, Twin
 from simulation.runs import create
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 pytestmark = pytest.mark.django_db
@@ -32,10 +33,17 @@ WORDS = (
 )  # fmt: skip
 
 
-@pytest.fixture
-def laboratory() -> None:
-    """Two zebrafish episodes with twins of both kinds. Every reasoning contains SECRET, as models write it under an error prompt."""
-    load_files.load_lab(settings.FIXTURES_DIR)
+@pytest.fixture(scope="module")
+def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """Two zebrafish episodes with twins of both kinds, once for all tests. Every reasoning contains SECRET, as models write it under an error prompt."""
+    with django_db_blocker.unblock(), transaction.atomic():
+        play_episodes_and_twins()
+        yield
+        transaction.set_rollback(True)
+
+
+def play_episodes_and_twins() -> None:
+    store_laboratory()
     experiment = Experiment.objects.get(slug=SLUG)
     for cast, replicates in (("offline", 1), ("offline-lapses", 2)):
         run_to_end(create.create_episode_run([experiment], cast, replicates, seed=5))

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.http.cookie import SimpleCookie
 from django.test import Client
@@ -16,9 +15,9 @@ from ratings.models import Analysis, Benchmark, Membership, Rater, StoredFigure,
 from ratings.raters import invitations
 from ratings.results.benchmarks import DOCUMENT_VERSION, document, store
 from ratings.studies import lifecycle, public_page
-from simulation.casts import load_files
 from simulation.models import Transition, Twin, VettingSample
 from tests.support import call_factories, job_factories, run_factory, study_factory
+from tests.support.laboratory_rows import store_laboratory
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
 
@@ -69,7 +68,7 @@ class World:
 
 
 def build_world() -> World:
-    load_files.load_lab(settings.FIXTURES_DIR)
+    store_laboratory()
     run_factory.create_pool()
     admin, other_admin = (User.objects.create_user(name, is_staff=True) for name in ("boss", "other boss"))
     study = study_factory.create_open_study(name="Walked study", slug="walked")

@@ -59,6 +59,8 @@ def check_multiplicity(transition: Transition) -> Findings:
         stated = {number for text in texts for number in _read_multiplicities(text)} or (
             set(_read_multiplicities(notes)) if len(transition.usable_outputs) <= 2 else set()
         )
+        if not stated:
+            continue
         before = transition.find_input(view)
         earlier = claims.list_claims(transition, [before] if before is not None else list(transition.limited_inputs))
         particles = _list_totals([*own, *observed], _PARTICLE_LABEL, {"vg", "tu"}) | set(

@@ -20,9 +20,9 @@ from ratings.results.analyses.tables import list_records
 from ratings.results.paper_values import load_paper_values
 from ratings.stats.human_model import PEOPLE
 from ratings.studies import protocol_words
-from simulation.casts import load_files
 from simulation.models import CastDefinition, ModelCall, Run, Twin, TwinDecision
 from simulation.runs import vetting
+from tests.support.laboratory_rows import store_laboratory
 
 pytestmark = pytest.mark.django_db(transaction=True)
 OF_BENCHMARK = (
@@ -80,7 +80,7 @@ def stop_at(part: str) -> replicate.WatchProgress:
 def test_stopped_replication_continues_without_repetition_and_writes_file_page_and_labels(
     plan: Path, capsys, boss: Client
 ) -> None:
-    load_files.load_lab(django_settings.FIXTURES_DIR)
+    store_laboratory()
     for part in ("Playing scripted-paper-gpt-4o", "subtle twins"):
         with pytest.raises(StoppedError), replicate.scripted_replies(load_plan(plan)):
             replicate.Replicator(load_plan(plan), True, print, stop_at(part), 1, None).run_replication()
@@ -181,7 +181,7 @@ def test_paper_page_explains_how_to_start_before_a_replication_exists(boss: Clie
 
 
 def test_plan_with_current_models_differs_from_the_papers_only_in_its_casts() -> None:
-    load_files.load_lab(django_settings.FIXTURES_DIR)
+    store_laboratory()
     today, paper = load_plan(TODAY), load_plan()
     assert today.model_dump(exclude={"agents", "twin_maker"}) == paper.model_dump(exclude={"agents", "twin_maker"})
     casts = {row.name: row.data for row in CastDefinition.objects.filter(name__in=[*today.agents, today.twin_maker])}

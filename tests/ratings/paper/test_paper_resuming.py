@@ -16,11 +16,12 @@ from ratings.paper.plan import Plan, PlanFileError, load_plan, save_plan
 from ratings.protocol import ProtocolError
 from ratings.results.paper_values import PaperValuesError
 from simulation.calls import run_usage
-from simulation.casts import cast_availability, load_files
+from simulation.casts import cast_availability
 from simulation.casts.run_config import SCRIPTED_ALONE
 from simulation.engine import workers
 from simulation.models import ModelCall, PaperPlan, Run, Twin
 from simulation.runs import control, create
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.model_server import Server
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +39,7 @@ TINY: dict[str, Any] = {
 @pytest.fixture
 def plan(settings: Any, tmp_path: Path) -> Plan:
     settings.VAR_DIR = tmp_path / "var"
-    load_files.load_lab(django_settings.FIXTURES_DIR)
+    store_laboratory()
     return Plan.model_validate(load_plan().model_dump() | TINY)
 
 

@@ -19,41 +19,48 @@ SPECS = list(load_specs().values())
 LINES = [json.loads(line) for line in DERIVED.read_text(encoding="utf-8").splitlines()]
 
 
+LABELS = ("id", "truth", "code", "planted", "decidable", "experiment")
+
+
 def find_all(data):
     return check_transition(data).findings
 
 
-def test_checker_ignores_labels_and_reasoning():
+@pytest.fixture(scope="module")
+def findings():
+    """Return the findings of every line, in their order."""
+    return [find_all(data) for data in LINES]
+
+
+def test_checker_ignores_labels_and_reasoning(findings):
     rng = random.Random(7)
-    for data in LINES:
+    for number, (data, expected) in enumerate(zip(LINES, findings, strict=True)):
         other = copy.deepcopy(data)
-        other["outcome"]["reasoning"] = rng.choice(["", "SECRET: the volume is wrong, see MAT-TEST0001", None, 7])
-        for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
-            other[key] = rng.choice(["type2", "correct", "", None, "SECRET: L02"])
-        assert find_all(other) == find_all(data)
-        for key in ("id", "truth", "code", "planted", "decidable", "experiment"):
-            del other[key]
-        del other["outcome"]["reasoning"]
-        assert find_all(other) == find_all(data)
+        if number % 2:
+            other["outcome"]["reasoning"] = rng.choice(["", "SECRET: the volume is wrong, see MAT-TEST0001", None, 7])
+            other |= {key: rng.choice(["type2", "correct", "", None, "SECRET: L02"]) for key in LABELS}
+        else:
+            for key in LABELS:
+                other.pop(key, None)
+            del other["outcome"]["reasoning"]
+        assert find_all(other) == expected
 
 
-def test_checker_ignores_the_order_of_keys():
+def test_checker_ignores_the_order_of_keys(findings):
     def shuffled(value, rng):
         if isinstance(value, dict):
             return {key: shuffled(value[key], rng) for key in rng.sample(sorted(value), len(value))}
         return [shuffled(one, rng) for one in value] if isinstance(value, list) else value
 
-    for data in LINES[:200]:
-        assert find_all(shuffled(data, random.Random(3))) == find_all(data)
+    for data, expected in list(zip(LINES, findings, strict=True))[:200]:
+        assert find_all(shuffled(data, random.Random(3))) == expected
 
 
-def test_checker_ignores_the_order_of_lines():
-    def read(entries):
-        text = "\n".join(json.dumps(entry) for entry in entries).encode()
-        return {line.data["id"]: line.report for line in checks.check_lines(io.BytesIO(text))}
-
-    mixed = random.Random(5).sample(LINES, len(LINES))
-    assert read(mixed) == read(LINES)
+def test_checker_ignores_the_order_of_lines(findings):
+    mixed = random.Random(5).sample(list(zip(LINES, findings, strict=True)), 200)
+    text = "\n".join(json.dumps(data) for data, _ in mixed).encode()
+    reports = [line.report for line in checks.check_lines(io.BytesIO(text))]
+    assert [report.findings for report in reports] == [expected for _, expected in mixed]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.__name__)

@@ -59,6 +59,7 @@ def test_reference_protocol_is_sufficient_and_every_rubric_line_is_needed(slug):
     checked = lab_report.build_report(FIXTURES, seed=1, only=[slug])
     assert checked.all_faults == []
     (experiment,) = checked.protocol_checks
+    assert all(ablation.name in ablation.missed for ablation in experiment.line_ablations)
     assert len(experiment.variants) == 10 and len(experiment.alternatives) >= 2
 
 

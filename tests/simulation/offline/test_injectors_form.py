@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import cache
 
 import pytest
 from scipy.stats import binomtest, mannwhitneyu
@@ -116,7 +117,7 @@ def test_action_does_not_reveal_the_kind_of_error(twins, perturbation):
 
 def test_nearly_every_step_allows_several_kinds_of_planted_error(steps):
     for perturbation in BOTH:
-        fits = [len(Injector(perturbation, 1).list_plans(*step)) for step in steps[::3]]
+        fits = [len(Injector(perturbation, 1).list_plans(*step)) for step in steps[::6]]
         assert min(fits) >= 1
         assert sum(number >= 3 for number in fits) >= 0.95 * len(fits)
 
@@ -228,19 +229,36 @@ def _list_json(step):
     return [action.to_json(), situation.inventory.to_json(), outcome.to_json()]
 
 
+# Each text has a dozen features, which are read from the same counts.
+@cache
+def count_characters(written):
+    return Counter(written)
+
+
+@cache
+def count_letters(written):
+    """Return how often each character occurs outside numbers."""
+    return Counter(NUMBER.sub("", written))
+
+
+@cache
+def find_numbers(written):
+    return NUMBER.findall(written)
+
+
 def count(test):
-    return lambda written: sum(map(test, NUMBER.sub("", written)))
+    return lambda written: sum(number for sign, number in count_letters(written).items() if test(sign))
 
 
 FEATURES = {
     "length": len,
-    "digits": lambda written: sum(map(str.isdigit, written)),
-    "numbers": lambda written: len(NUMBER.findall(written)),
-    "decimal points": lambda written: sum("." in number for number in NUMBER.findall(written)),
-    "digits that are no padding": lambda written: sum(map(count_digits, NUMBER.findall(written))),
-    "numbers that end in 0": lambda written: sum(number.endswith("0") for number in NUMBER.findall(written)),
-    "numbers padded with 0": lambda written: sum(bool(re.search(r"\.\d*0$", n)) for n in NUMBER.findall(written)),
-    "first digits": lambda written: sum(int(number.lstrip("-0.")[:1] or 0) for number in NUMBER.findall(written)),
+    "digits": lambda written: sum(n for sign, n in count_characters(written).items() if sign.isdigit()),
+    "numbers": lambda written: len(find_numbers(written)),
+    "decimal points": lambda written: sum("." in number for number in find_numbers(written)),
+    "digits that are no padding": lambda written: sum(map(count_digits, find_numbers(written))),
+    "numbers that end in 0": lambda written: sum(number.endswith("0") for number in find_numbers(written)),
+    "numbers padded with 0": lambda written: sum(bool(re.search(r"\.\d*0$", n)) for n in find_numbers(written)),
+    "first digits": lambda written: sum(int(number.lstrip("-0.")[:1] or 0) for number in find_numbers(written)),
     "small letters": count(str.islower),
     "capitals": count(str.isupper),
     "spaces": count(str.isspace),
@@ -248,7 +266,7 @@ FEATURES = {
     "punctuation": count(lambda character: not character.isalnum() and not character.isspace()),
 }
 # If one number is longer than all others, this can grow and hardly shrink. It must not reveal a twin either.
-LONGEST = {"longest number": lambda written: max(map(len, NUMBER.findall(written)), default=0)}
+LONGEST = {"longest number": lambda written: max(map(len, find_numbers(written)), default=0)}
 
 
 @pytest.mark.parametrize("perturbation", BOTH)
@@ -274,10 +292,10 @@ def test_no_feature_of_style_separates_twins_from_originals(texts, perturbation)
         assert 0.45 <= auc <= 0.55, (name, auc)
 
 
-def test_the_same_seed_makes_the_same_twin(steps):
-    for step in steps[::10]:
-        for perturbation in BOTH:
-            assert Injector(perturbation, 5).perturb_outcome(*step) == Injector(perturbation, 5).perturb_outcome(*step)
+def test_the_same_seed_makes_the_same_twin(steps, twins):
+    for perturbation in BOTH:
+        for step, (_, _, twin) in list(zip(steps, twins[perturbation], strict=True))[::10]:
+            assert Injector(perturbation, SEEDS[0]).perturb_outcome(*step) == twin
 
 
 def test_every_kind_that_occurs_is_known(twins):

@@ -12,8 +12,8 @@ from simulation.twin_audit.pairs import create_pairs, read_pairs, write_pairs
 
 @pytest.fixture(scope="module")
 def fresh_pairs():
-    """Return ten pairs of each type of error from every experiment."""
-    return list(create_pairs(settings.FIXTURES_DIR, 180, seed=4))
+    """Return five pairs of each type of error from every experiment."""
+    return list(create_pairs(settings.FIXTURES_DIR, 90, seed=4))
 
 
 def test_odd_one_out_of_replicates_is_scored_in_spreads_of_the_others(transfer):
@@ -99,6 +99,6 @@ def test_every_detector_finds_at_least_chance_and_the_learned_one_uses_the_other
     for result in results:
         for found in result.found:
             # The interval reaches at least 5 %, what calling steps at random would find.
-            assert found.twins >= 180 and found.high >= detection.FALSE_ALARMS
+            assert found.twins >= 90 and found.high >= detection.FALSE_ALARMS
     strongest = max(found.share for result in results[:-1] for found in result.found)
     assert max(found.share for found in results[-1].found) > strongest / 2

@@ -1,19 +1,18 @@
 """Test that rule-made items of all experiments contain no source name, so none is held back."""
 
 import pytest
-from django.conf import settings
 
 from ratings.studies import lifecycle, pool, quarantine
-from simulation.casts import load_files
 from simulation.models import Experiment, Transition
 from simulation.runs import create
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]
 
 
 def test_source_name_check_puts_none_of_two_hundred_rule_based_items_into_quarantine() -> None:
-    load_files.load_lab(settings.FIXTURES_DIR)
+    store_laboratory()
     experiments = list(Experiment.objects.all())
     run_to_end(create.create_episode_run(experiments, "offline", 1, seed=5))
     some = Transition.objects.filter(accepted=True, number__lt=5)

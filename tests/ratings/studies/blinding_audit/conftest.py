@@ -6,16 +6,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
 from django.db import transaction
 
 from ratings.models import (
     Study,
 )
-from simulation.casts import load_files
 from simulation.models import Experiment, Transition, Twin
 from simulation.runs import create
 from tests.support.audit_studies import SLUG, open_study_to_audit
+from tests.support.laboratory_rows import store_laboratory
 from tests.support.steps import run_to_end
 
 
@@ -36,7 +35,7 @@ def run_audits_in_place(audit_in_place: None) -> None:
 def laboratory(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
     """Zebrafish episodes with twins of both kinds, once for all tests. Every reasoning contains SECRET, as under an error prompt."""
     with django_db_blocker.unblock(), transaction.atomic():
-        load_files.load_lab(django_settings.FIXTURES_DIR)
+        store_laboratory()
         experiment = Experiment.objects.get(slug=SLUG)
         for cast, replicates in (("offline", 1), ("offline-lapses", 3)):
             run_to_end(create.create_episode_run([experiment], cast, replicates, seed=5))

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from simulation.checker import chemistry
-from simulation.checker.reading import names, properties, units, words
+from simulation.checker.reading import names, properties, units, vessels, words
 from simulation.checker.reading.leaves import Leaf
 from simulation.checker.reading.properties import MaterialView
 
 # Keys whose volumes and masses are not those of the content.
 _OTHER_KEYS = (
-    properties.VESSEL_KEYS
+    vessels.VESSEL_KEYS
     | properties.CONTENTS
     | words.word_set("capacity container vessel size dead minimum maximum molar rating")
 )

@@ -8,7 +8,7 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 from simulation.checker import chemistry
-from simulation.checker.reading import names, units, words
+from simulation.checker.reading import names, units, vessels, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
@@ -27,10 +27,6 @@ _NOT_THIS_VOLUME = word_set(
     "apparent aparente apparente sediment settled poured height dead minimum min well ice frozen thawed # void bed cell pellet plate hold up recommended stroke headspace gas head column consumed titrant range fill "
     "reaction specific partial molar flow cut bead chamber counting counted drawn spotted plated pipette dilution diluent inoculum precipitant"
 )
-# Words for a molecular mass or the mass of a vessel.
-_OTHER_MASS_WORDS = word_set(
-    "molecular molar tare container gross empty formula exact mw tube vial flask bottle filter"
-)
 _OTHER_TEMPERATURE_WORDS = word_set("storage melting boiling annealing max min")
 # In "final salt concentration" only "salt" names the component. Singular: the tokenizer drops a plural s, also of "mass".
 NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
@@ -40,16 +36,6 @@ NOT_COMPONENT_WORDS = words.CONCENTRATION | word_set(
     "comp recipe ingredient repeated estimated initial starting original value analyte active count number particle minicell vg tu cfu result and "
     "neutral ionic specie state wt percent mass"
 )
-# A material whose name has only these words and the attributes below is an empty vessel: "sterile 2 mL tube".
-_VESSEL_NAMES = word_set(
-    "tube vial plate flask bottle dish container box beaker cuvette well rack tip slide cartridge strip cryovial cryotube "
-    "microtube tray bag insert crucible jar coverslip"
-)
-_VESSEL_ATTRIBUTES = word_set(
-    "ml µl ul l sterile new clean of amber glas plastic polypropylene pcr hplc autosampler cap with microcentrifuge centrifuge "
-    "volumetric class eppendorf falcon conical cryogenic a b c d low bind clear culture multi deep round bottom screw flat pp ps "
-    "pet reaction pack of 5 in bulk spare unused amber"
-)
 # Words of keys under which contents are listed.
 CONTENTS = word_set("content composition comp component ingredient solute recipe solid")
 # "0.5 % v/v" and "2 % (w/v)" are concentrations and mix like others.
@@ -58,8 +44,6 @@ _QUANTITY_SYMBOLS = word_set("c q x w rho beta gamma β ρ γ")
 # Keys of a text about what is in the vessel now.
 _NOW = word_set("now contains contain has holds it solutes state current currently")
 _LIQUIDS = word_set("medium media buffer liquid bath overlay")
-_SOLID_NAMES = word_set("powder crystal tablet lyophilized lyophilised granule")
-VESSEL_KEYS = word_set("microtube cryotube falcon tube vial flask bottle beaker cuvette cryovial dish jar bag plate")
 # "50X TAE" is a strength, "40x objective" is not.
 _STRENGTH = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)\s?[xX×]\s([A-Za-z][A-Za-z0-9 -]{1,40})")
 _STRENGTH_ALONE = re.compile(
@@ -67,16 +51,7 @@ _STRENGTH_ALONE = re.compile(
 )
 _STRENGTH_WORDS = word_set("strength concentration conc concentrate stock")
 _NOT_STRENGTH = word_set("objective magnification zoom dilution wash lens optic setting")
-# Keys under which simulators write "adherent".
-_CELL_KEYS = ({"cell"}, {"cell", "line"}, {"culture"})
-# Words for the volume up to which a vessel can be filled.
-_BRIM = word_set("cap brim brimful brimfull overflow")
 _HELD = word_set("amount quantity remaining content liquid fluid left available supply inventory now")
-# "50 mL tube, brim 55 mL" and "cap. 120 mL": what a text says that a vessel can hold.
-_HOLDS = re.compile(
-    r"\b(?:brim(?:ful)?|cap\.?|capacity|max\.?|maximum|holds(?: up to)?|capacidad|capacity of)\s?:?\s?([0-9.]{1,7}\s?(?:mL|µL|uL|ml|ul|L))(?![\w/])",
-    re.IGNORECASE,
-)
 _FILLING = word_set("fill filled filling rxn reaction inside holding contains contain")
 _IS_FROZEN = re.compile(
     r"(?<!was )(?<!been )\bfrozen (?:solid|hard|through)\b|\bsolid ice\b|\bstill frozen\b", re.IGNORECASE
@@ -207,17 +182,17 @@ def _read_leaves(leaves: tuple[Leaf, ...], name: str) -> _Reading:
             volume = find_amount(_is_only_volume) or find_amount(_is_filling)
             has_volume = volume is not None
     # "20 µL each" is no volume of the material, but it is not empty.
-    phase = _find_phase(leaves, name, has_volume or any(map(_has_each, leaves)))
+    phase = vessels.find_phase(leaves, name, has_volume or any(map(_has_each, leaves)))
     # A record may have kept the state of the vessel before it was filled.
     phase = "" if phase == words.EMPTY and volume is not None and volume.value > 0 else phase
     return _Reading(
         volume=volume,
         mass=find_amount(_is_mass, "mass"),
-        capacity=find_amount(_is_capacity) or _find_stated_capacity(leaves),
+        capacity=find_amount(vessels.is_capacity) or _find_agreed_amount(vessels.list_stated_capacities(leaves)),
         dead_volume=find_amount(lambda leaf: "dead" in leaf.words),
         minimum_volume=find_amount(_is_minimum),
         temperature=find_amount(is_temperature, "temperature"),
-        container=_find_container(leaves),
+        container=vessels.find_container(leaves),
         phase=phase,
         concentrations=_collect_concentrations(leaves),
     )
@@ -302,7 +277,7 @@ def _is_volume(leaf: Leaf) -> bool:
 def _is_filling(leaf: Leaf) -> bool:
     """Return whether the key of a volume means what is in the vessel: "fill", "rxn", or a vessel with its size ("eppi 1.5")."""
     key_words = leaf.word_set
-    is_sized_vessel = bool(key_words & VESSEL_KEYS) and any(character.isdigit() for character in leaf.key)
+    is_sized_vessel = bool(key_words & vessels.VESSEL_KEYS) and any(character.isdigit() for character in leaf.key)
     return key_words <= _FILLING | words.NEUTRAL or (is_sized_vessel and not key_words & _OTHER_AMOUNT_WORDS)
 
 
@@ -321,7 +296,7 @@ def _is_only_volume(leaf: Leaf) -> bool:
 
 def _is_mass(leaf: Leaf) -> bool:
     key_words = leaf.word_set
-    if key_words & (_OTHER_AMOUNT_WORDS | _OTHER_MASS_WORDS):
+    if key_words & (_OTHER_AMOUNT_WORDS | vessels.OTHER_MASS_WORDS):
         return False
     if key_words == {"m"}:
         return True
@@ -330,84 +305,9 @@ def _is_mass(leaf: Leaf) -> bool:
     return bool(key_words) and key_words <= {"amount", "quantity", "remaining"}
 
 
-def _is_capacity(leaf: Leaf) -> bool:
-    key_words = leaf.word_set
-    if key_words & {"dead", "minimum", "min", "working", "per"}:
-        return False
-    # "size: 2 mL" of a plate is ambiguous; it is a capacity only with "max".
-    if key_words and key_words <= {"plate", "format", "size"} and units.split_number(leaf.value) is not None:
-        return "max" in words.tokenize(leaf.value_text)
-    return bool(key_words & (_BRIM | {"capacity"})) or bool(key_words & words.CAPACITY and key_words & words.VOLUME)
-
-
-def _find_stated_capacity(leaves: Iterable[Leaf]) -> Amount | None:
-    texts = [leaf.value_text for leaf in leaves if isinstance(leaf.value, str)]
-    stated = [units.parse_amount(match, "", ("volume",)) for text in texts for match in _HOLDS.findall(text)]
-    return _find_agreed_amount(amount for amount in stated if amount)
-
-
 def _is_minimum(leaf: Leaf) -> bool:
     key_words = leaf.word_set
     return bool(key_words & {"minimum", "min"} and key_words & (words.VOLUME | {"working", "fill"}))
-
-
-def _find_container(leaves: tuple[Leaf, ...]) -> str:
-    """Return the vessel: the value of a key like container, else a key with its size ("flask": "100 mL"), else ""."""
-    for leaf in leaves:
-        is_named = set(leaf.own_words) & {"container", "vessel", "labware", "format", "plate"}
-        if is_named and leaf.value_text and not leaf.parse_amount("volume"):
-            return leaf.value_text
-        if leaf.word_set == {"container", "type"} and leaf.value_text:
-            return leaf.value_text
-    for leaf in leaves:
-        if leaf.word_set in ({"container"}, {"vessel"}) and leaf.value_text:
-            return leaf.value_text
-    vessels = (leaf for leaf in leaves if len(leaf.words) == 1 and leaf.words[0] in VESSEL_KEYS and leaf.value_text)
-    return next((f"{leaf.value_text} {leaf.key}" for leaf in vessels), "")
-
-
-def _find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
-    for leaf in leaves:
-        own_words, value_words = set(leaf.own_words), words.tokenize(leaf.value_text)
-        if own_words & {"phase", "state", "form"} and (phase := words.parse_phase(value_words)):
-            return phase
-        is_about_cells = own_words & {"growth", "attachment", "adherence"} or leaf.word_set in _CELL_KEYS
-        if is_about_cells and "adherent" in value_words:
-            return words.ADHERENT
-        if own_words == {"pellet"} and leaf.value_text and not wet:
-            return words.PELLET
-        if own_words == {"content"} and value_words in (("empty",), ("none",), ("nothing",)):
-            return words.EMPTY
-        if own_words == {"empty"} and leaf.value is True:
-            return words.EMPTY
-    # A material with a volume is no empty vessel and no powder, whatever its name.
-    if wet:
-        return ""
-    name_words = set(words.tokenize(name))
-    other_words = {word for word in name_words if word not in _VESSEL_ATTRIBUTES and not words.is_label(word)}
-    if "empty" in name_words:
-        return words.EMPTY
-    if name_words & _VESSEL_NAMES and not other_words - _VESSEL_NAMES:
-        # "flask" with a list of solids, or a plate that says how many cells it has, is not empty.
-        return "" if any(map(_is_about_content, leaves)) else words.EMPTY
-    return words.SOLID if name_words & _SOLID_NAMES else ""
-
-
-def _is_about_content(leaf: Leaf) -> bool:
-    """Return whether a leaf gives an amount of something in a vessel."""
-    if leaf.word_set & (_OTHER_MASS_WORDS | words.CAPACITY | {"dead", "minimum", "rating", "sterile", "per"}):
-        return False
-    amount = leaf.parse_amount("mass", "count", "amount", "mass_concentration", "molar_concentration", "number_density")
-    has_cells = "cell" in words.tokenize(leaf.value_text) and bool(units.parse_number(leaf.value))
-    # "map: B1 200 µL, B2 120 µL"
-    lists_volumes = isinstance(leaf.value, str) and _is_map(leaf.value_text)
-    return has_cells or lists_volumes or (amount is not None and amount.value > 0)
-
-
-def _is_map(text: str) -> bool:
-    """Return whether a text has the volumes of several wells."""
-    is_labelled = any(words.is_well(word) for word in words.tokenize(text))
-    return is_labelled and any(amount.value > 0 for amount in units.find_amounts(text, "volume"))
 
 
 def _collect_concentrations(leaves: tuple[Leaf, ...]) -> dict[str, Amount]:

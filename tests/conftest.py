@@ -122,7 +122,8 @@ SLOW_FILES = (
     "journeys/test_language_models_survive.py", "journeys/test_raters_survive.py", "journeys/test_demo.py",
     "journeys/test_rater_loses_nothing_in_browser.py", "journeys/test_three_raters.py",
     "journeys/test_practice_in_browser.py", "journeys/test_studies_in_browser.py", "promises/test_access.py",
-    "simulation/engine/test_workers.py", "ratings/studies/blinding_audit/test_audit_leaks.py",
+    "simulation/engine/test_workers.py", "ratings/studies/blinding_audit/test_audit_leaks.py", "ratings/results/test_empty_cells.py",
+    "simulation/twin_audit/test_detectors.py", "simulation/offline/test_injectors_form.py",
 )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ _FORMAT = re.compile(
 )
 # "isolate RB-2", "fish 9": the number or code belongs to the individual, which no action changes.
 _INDIVIDUAL = re.compile(
-    r"\b(isolate|strain|fish|clone|colony|donor|patient|animal|mouse|larva|embryo|progeny|consortium|passenger)\s(?:no\.?\s|nr\.?\s|#)?"
+    r"\b(isolate|strain|fish|clone|colony|donor|patient|animal|mouse|larva|embryo|progeny|consortium|passenger)\s(?:no\.?\s|nr\.?\s|number\s|#)?"
     r"([A-Za-z]{0,4}-?[0-9]{1,4}[a-z]?)(?![\w%/.-])",
     re.IGNORECASE,
 )
@@ -62,6 +62,7 @@ _INDIVIDUAL = re.compile(
 
 def check_identity(transition: Transition) -> Findings:
     """L19: yield a finding if a continued material changes its identity or its vessel, or loses a property."""
+    yield from _check_new_individuals(transition)
     for before, after in transition.list_kept_pairs():
         if not before.is_empty_vessel and not after.is_empty_vessel:
             yield Decided("L19")
@@ -71,6 +72,25 @@ def check_identity(transition: Transition) -> Findings:
             for leaf in before.leaves:
                 if leaf.value_text:
                     yield from _check_property(transition, leaf, before, after)
+
+
+def _check_new_individuals(transition: Transition) -> Findings:
+    """Yield an error if a new material is of an individual that no input is of: an extract of fish 9 from fish 7 and 8."""
+    if transition.family not in (words.TAKE, words.HEAT, words.INERT, *words.MEASUREMENTS):
+        return
+    samples = [view for view in transition.limited_inputs if not transition.parameters.has_named(view)]
+    samples = [view for view in samples if not view.is_empty_vessel]
+    known = {
+        (kind.lower(), code.lower()) for text in transition.input_texts for kind, code in _INDIVIDUAL.findall(text)
+    }
+    kinds = [{kind.lower() for kind, _ in _INDIVIDUAL.findall(view.name)} for view in samples]
+    for output in transition.usable_outputs if kinds else ():
+        for kind, code in _INDIVIDUAL.findall(output.name):
+            # Every sample must say which individual it is of, or the new one may be that of another sample.
+            if transition.find_input(output) is None and all(kind.lower() in found for found in kinds):
+                holds = (kind.lower(), code.lower()) in known
+                got, text = f"{kind} {code}", f"{output.name} is of {kind} {code}, of which no input is"
+                yield from require("L19", holds, output.name, f"{kind} of an input", got, text)
 
 
 def _check_vessel_kind(transition: Transition, before: MaterialView, after: MaterialView) -> Findings:

@@ -49,6 +49,7 @@ def find_container(leaves: tuple[Leaf, ...]) -> str:
 
 
 def find_phase(leaves: Iterable[Leaf], name: str, wet: bool) -> str:
+    """Return the phase of a material, or "" if it is unknown. `wet` is whether a volume of it is stated."""
     for leaf in leaves:
         own_words, value_words = set(leaf.own_words), words.tokenize(leaf.value_text)
         if own_words & {"phase", "state", "form"} and (phase := words.parse_phase(value_words)):
@@ -93,6 +94,7 @@ def _is_map(text: str) -> bool:
 
 
 def is_capacity(leaf: Leaf) -> bool:
+    """Return whether a leaf is the volume that the vessel can hold."""
     key_words = leaf.word_set
     if key_words & {"dead", "minimum", "min", "working", "per"}:
         return False

@@ -49,6 +49,7 @@ def check_records(transition: Transition) -> Findings:
     for view in transition.usable_outputs:
         yield from _check_components(transition, view)
         yield from _check_parts(transition, view)
+        yield from _check_own_density(transition, view)
         for leaf in view.leaves:
             if leaf.value_text and leaf.value_text not in transition.input_texts:
                 yield from _check_listed_sum(view.name, leaf.value_text)
@@ -156,6 +157,43 @@ def _check_components(transition: Transition, view: MaterialView) -> Findings:
             named = _list_named_molar_masses(view.name) or _list_molar_masses_of(transition)
         if len({claim.dimension for claim in found}) == 2:
             yield from _compare_molar(view.name, found, named)
+
+
+_KIND = re.compile(r"\b(?:minicell|particle|virus|viral|cfu|tu|vg|bead|spore|bacteri\w*|dead)", re.IGNORECASE)
+_OF_CELLS = compile_label(r"\bcells?\b|\bdensity\b|^c\b|^concentration\b")
+_NUMBER_OF = compile_label(r"^n$|\bn\b|\bnumber\b|\btotal\b|\bcells?\b|\bcount\b")
+_NOT_NUMBER = compile_label(
+    r"\bper\b|/|\bpassage\b|\bseed\w*|\btarget\b|\bplated\b|\bevents?\b|\bdiv\b|\bmax\w*|\bdead\b|\bbefore\b|\bstart\w*"
+)
+
+
+def _check_own_density(transition: Transition, view: MaterialView) -> Findings:
+    """Yield an error if the number of cells of a material over none of its volumes gives the density that it states."""
+    own = claims.list_claims(transition, [view])
+    # "titer: 5e7 per mL" is the number of something else.
+    densities = [c for c in own if c.dimension == "number_density" and c.value > 0]
+    if not all(c.matches(_OF_CELLS) for c in densities):
+        return
+    numbers = [
+        c
+        for c in own
+        if c.dimension in ("count", "") and c.value >= 1000 and c.matches(_NUMBER_OF) and not c.matches(_NOT_NUMBER)
+    ]
+    volumes = [c.value for c in own if c.dimension == "volume" and c.value > 0]
+    volumes += [view.volume.value] if view.volume and view.volume.value > 0 else []
+    if len({c.value for c in densities}) != 1 or not numbers or not volumes:
+        return
+    density = densities[0]
+    kinds = [set(map(str.lower, _KIND.findall(c.label))) for c in (density, *numbers)]
+    shares = [Decimal(1), *(c.value / 100 for c in own if c.dimension == "ratio" and 0 < c.value < 100)]
+    possible = [n.value * share / volume * 1000 for n in numbers for volume in volumes for share in shares]
+    nearest = min(possible, key=lambda value: abs(value - density.value))
+    tolerance = Decimal("0.06") + density.relative_step + max(c.relative_step for c in numbers)
+    tolerance += Decimal("0.2") if any(c.is_approximate for c in (density, *numbers)) else ZERO
+    if all(kind == kinds[0] for kind in kinds) and abs(nearest - density.value) > nearest * tolerance:
+        shown = [units.format_value(value, "number_density") for value in (possible[-1], density.value)]
+        text = f"{numbers[0].text} in {view.name} are {shown[0]}, not {shown[1]}"
+        yield error_finding("L04", view.name, shown[0], shown[1], text)
 
 
 _MEAN_OF_LIST = re.compile(

@@ -96,3 +96,26 @@ def test_amount_that_is_lost_or_made_is_an_error(step):
     _, *parts, right, wrong, code = step
     assert check_transition(build_line(*parts, right)).error_findings == ()
     assert code in {finding.code for finding in check_transition(build_line(*parts, wrong)).error_findings}
+
+
+@pytest.mark.parametrize(("density", "codes"), [("1.5e6 cells/mL", set()), ("6.0e6 cells/mL", {"L04"})])
+def test_density_of_cells_is_their_number_over_the_volume(density, codes):
+    # 3 million cells in 2 mL.
+    inputs = [("HeLa pellet", {"number_of_cells": "3.0 million", "state": "pellet"}), ("RPMI", {"volume": "20 mL"})]
+    outputs = [
+        ("HeLa suspension", {"number_of_cells": "3.0 million", "V_mL": 2.0, "cell_density": density}),
+        ("RPMI", {"volume": "18 mL"}),
+    ]
+    line = build_line("Resuspend", {"solvent": "MAT-OWN00001", "volume": "2 mL"}, inputs, outputs, [], "")
+    assert codes <= {finding.code for finding in check_transition(line).error_findings}
+    assert bool(check_transition(line).error_findings) == bool(codes)
+
+
+@pytest.mark.parametrize(("number", "codes"), [(4, set()), (6, {"L19"})])
+def test_extract_is_of_an_individual_among_the_inputs(number, codes):
+    inputs = [(f"Tail clip of mouse number {n}", {"mass": "2 mg"}) for n in (3, 4)]
+    outputs = [(f"DNA extract of mouse number {n}", {"volume": "40 µL"}) for n in (3, number)]
+    line = build_line(
+        "AttemptDNAExtraction", {"method": "silica column", "elution_volume": "40 µL"}, inputs, outputs, [], ""
+    )
+    assert {finding.code for finding in check_transition(line).error_findings} == codes

@@ -49,6 +49,7 @@ _TIMED_ACTIONS = (
 _MAGNIFICATION = re.compile(r"(?<![\w.:])([0-9]{1,3})\s?[x×X](?![\w-])")
 # The wavelengths in the name of a filter: 530/30 has the centre and the width in nm.
 _FILTER_BAND = re.compile(r"(?<![0-9])([2-9][0-9]{2})(?![0-9])")
+_GLUED = re.compile(r"(?<=[A-Za-z_@])([2-9][0-9]{2}) ?nm\b")
 _MAGNIFIES = ("UseMicroscope", "ImageSample", "ImageColonies")
 _MAX_WAVELENGTH = Decimal("0.002")  # mm; path lengths and pore sizes are larger
 _SIZE_WORDS = word_set("size diameter pore range")
@@ -180,7 +181,9 @@ def _check_wavelengths(transition: Transition) -> Findings:
     bands = _FILTER_BAND.findall(" ".join(leaf.value_text for leaf in transition.parameters.leaves))
     known |= {Decimal(number) / 1_000_000 for number in bands}
     for seen in transition.observations:
-        lengths = [a for a in units.find_amounts(seen.full_text, "length") if "nm" in a.text]
+        lengths = [a for a in units.find_amounts(seen.full_text, "length") if re.search("nm|nanomet", a.text)]
+        # "UV254nm": the number is glued to the name of the detector.
+        lengths += [a for number in _GLUED.findall(seen.full_text[:1500]) if (a := units.parse_amount(f"{number} nm"))]
         recorded = {a.value for a in lengths if a.value < _MAX_WAVELENGTH}
         if recorded and not _OTHER_LENGTHS.search(seen.full_text):
             yield Decided("L16", quantity=True)

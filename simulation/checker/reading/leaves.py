@@ -24,7 +24,27 @@ BEFORE, AFTER = (
     {"state_after", "after", "after_step", "current", "new", "nachher", "après", "apres", "después", "despues", "final", "final_state", "end", "now"},
 )  # fmt: skip
 _FIRST_UNITS = frozenset(
-    ["uL", "µL", "mL", "ul", "ml", "ug", "µg", "mg", "ng", "pmol", "nmol", "umol", "µmol", "kDa", "bp", "rpm"]
+    [
+        "uL",
+        "µL",
+        "mL",
+        "ul",
+        "ml",
+        "ug",
+        "µg",
+        "mg",
+        "ng",
+        "pmol",
+        "nmol",
+        "umol",
+        "µmol",
+        "kDa",
+        "bp",
+        "rpm",
+        "hours",
+        "days",
+        "minutes",
+    ]
 )
 VALUE_KEYS = (
     "value", "magnitude", "number", "amount", "quantity", "val", "v", "wert", "valor", "valeur", "qty", "q", "menge",

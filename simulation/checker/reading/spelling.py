@@ -51,6 +51,9 @@ _POINT_GROUPED = re.compile(r"(?<![\w.,])[1-9][0-9]{0,2}(?:\.[0-9]{3})+(?![0-9]|
 _SPACED = re.compile(r"(?<![\w.,])(?<![0-9]\s)[1-9][0-9]{0,2}(?: [0-9]{3})+(?![\w,]|\.[0-9]| ?[0-9])")
 # "6e5 mL⁻¹" and "mol dm-3".
 _PER_ALONE = re.compile(r"(?<=[0-9])\s?(ml|mL|µl|µL|l|L)(?:\^-1|⁻¹)(?![0-9A-Za-z])")
+# "3.8e7 1/mL" and "5e8 por ml".
+_ONE_PER = re.compile(r"(?<=[0-9])\s1/(?=[mµun]?[lL]\b)")
+_PER_WORD = re.compile(r"(?<=[0-9A-Za-z])\s(?:por|pro|par|je)\s(?=[mµun]?[lL]\b)")
 _PER_CUBE = re.compile(r"(?<=[A-Za-zµ0-9])\s?[·/]?\s?(dm|cm)(?:\^?-3|⁻³)(?![0-9A-Za-z])")
 _MILLIONS = re.compile(
     r"(?<![\w.])([0-9]{1,4}(?:\.[0-9]{1,3})?)\s?(?:Mio\b\.?|Millionen\b|[Mm]illions?\b|millones\b|M(?=\s?(?:cells|/mL)))\s?(?:de |of )?"
@@ -173,6 +176,7 @@ def normalise_numbers(text: str, has_commas: bool = False) -> str:
         return _replace_words(_PERCENT.sub("%", text))
     text = _space_lists(text.translate(_PLAIN))
     text = _PER_ALONE.sub(r" 1/\1", _PER.sub(r"/\1", text))
+    text = _PER_WORD.sub("/", _ONE_PER.sub(" /", text))
     text = _PER_CUBE.sub(lambda match: "/L" if match[1] == "dm" else "/mL", text)
     text = _MIXED_FRACTION.sub(lambda match: (match[1] or "0") + _FRACTIONS[match[2]], text)
     text = _SUPERSCRIPT.sub(lambda match: "^" + match[0].translate(_SUPERSCRIPTS), text).translate(_SUPERSCRIPTS)

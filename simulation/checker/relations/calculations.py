@@ -28,7 +28,7 @@ _TOKEN = re.compile(
 )
 _UNIT = re.compile(r"\s?(?P<unit>%|/(?:mL|µL|uL|L|cell)|[A-Za-zµ°]{1,12}(?:/[A-Za-zµ]{1,10}[0-9]?)?)(?![\w])")
 _SIGN = re.compile(r"=>|(?<![<>=!])=(?!=)|≈|->|→|\b(?:gives?|yields?|equals?|makes?)\b", re.IGNORECASE)
-_BREAK = re.compile(r"[;\n]|,\s|\.\s|\bor\b|\bvs\b|\. *$")
+_BREAK = re.compile(r"[;\n]|\s\|\s|,\s|\.\s|\bor\b|\bvs\b|\. *$")
 _VALUE = re.compile(
     r"(?<![\w/|(])(?<![-+*/x·×]\s)([A-Za-zΔ][A-Za-zα-ω]{0,5}(?:[_,]?[A-Za-z0-9/]{1,5})?)\s?(?:=|:)\s?(-?[0-9]{1,12}(?:\.[0-9]{1,9})?(?:e[+-]?[0-9]{1,2})?)(\s?[A-Za-zµ%°]{1,6})?(?![\w./^])(?!\s?[-+*/x(])(?!\s?[A-Za-zµ%°]{1,6}\s?[-+*/x(]\s?[0-9])"
 )
@@ -240,8 +240,13 @@ def _read_last(text: str, symbols: Mapping[str, Term]) -> Term | None:
             continue
         term = _evaluate([(sign, value) for sign, value, _, _ in tokens])
         if term is not None:
+            # "A280 (10 mm) =": an amount in brackets explains the name.
             return (
-                None if _JOINED.search(text[:start]) or (text[start] == "(" and text[:start][-1:].isalpha()) else term
+                None
+                if term.operators == "("
+                or _JOINED.search(text[:start])
+                or (text[start] == "(" and text[:start][-1:].isalpha())
+                else term
             )
     return None
 

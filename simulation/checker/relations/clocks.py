@@ -13,6 +13,7 @@ from typing import NamedTuple
 from simulation.checker.findings import Findings, compare, error_finding, require
 from simulation.checker.reading import claims, lexicon, units
 from simulation.checker.reading.leaves import Leaf
+from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.transition import Transition
 from simulation.checker.reading.words import word_set
 from simulation.checker.relations.arithmetic import compile_label
@@ -65,6 +66,8 @@ class Times(NamedTuple):
 def check_clocks(transition: Transition) -> Findings:
     """L13: yield an error if a record states a total or clock times that the settings do not allow."""
     times = find_times(transition)
+    for view in transition.usable_outputs:
+        yield from _check_start_and_end(view, times)
     if times is not None:
         texts = list(_iter_texts(transition))
         for subject, text in texts:
@@ -158,6 +161,38 @@ def _find_cycled_times(transition: Transition, durations: dict[str, Decimal]) ->
     held = cycles * sum(steps, Decimal(0)) + sum(once, Decimal(0))
     # Heating and cooling between the steps at least double no time, but at most triple it.
     return Times((held,), held)
+
+
+_MOMENTS = (
+    re.compile(
+        r"(?P<year>20[0-9]{2})[-/.](?P<month>[0-9]{1,2})[-/.](?P<day>[0-9]{1,2})(?:T|,? )(?P<hour>[0-9]{1,2})[:.h](?P<minute>[0-9]{2})"
+    ),
+    re.compile(
+        r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>20[0-9]{2}),? (?P<hour>[0-9]{1,2})[:.h](?P<minute>[0-9]{2})"
+    ),
+)
+
+
+def _read_moment(text: str) -> datetime | None:
+    """Return the only date with a time of day of a text, or None."""
+    matches = [match for pattern in _MOMENTS for match in pattern.finditer(text[:200])]
+    return (
+        _parse_moment(tuple(matches[0].group("year", "month", "day", "hour", "minute"))) if len(matches) == 1 else None
+    )
+
+
+def _check_start_and_end(view: MaterialView, times: Times | None) -> Findings:
+    """Yield an error if the end that a material states is before its start, or too soon after it."""
+    moments = [(leaf.word_set, moment) for leaf in view.leaves if (moment := _read_moment(leaf.value_text))]
+    starts = {moment for key, moment in moments if key & _BEGIN_KEY and not key & _END_KEY}
+    ends = {moment for key, moment in moments if key & _END_KEY and not key & _BEGIN_KEY}
+    if len(starts) != 1 or len(ends) != 1:
+        return
+    elapsed = Decimal((ends.pop() - starts.pop()).total_seconds())
+    least = times.shortest * _SHORTEST - 2 * _MINUTE if times is not None else Decimal(0)
+    shown = units.format_value(max(least, Decimal(0)), "duration"), units.format_value(elapsed, "duration")
+    message = f"{view.name} ended {shown[1]} after its start, but the settings take {shown[0]}"
+    yield from require("L13", elapsed >= max(least, Decimal(0)), view.name, f"at least {shown[0]}", shown[1], message)
 
 
 _BEGIN_KEY = word_set("start started begin began in entra entrada von ab beginn debut inicio")

@@ -52,7 +52,9 @@ _COUNTING = Decimal("1.3")  # factor of a count: two estimates by eye or counter
 _FOLD = re.compile(r"\bfold\b(?!.*dilut)", re.IGNORECASE)
 _DOUBLINGS, _DOUBLING_TIME = (
     re.compile(r"\bdoublings?\b(?!.*time)", re.IGNORECASE),
-    re.compile(r"\bdoubling time\b|\bgeneration time\b", re.IGNORECASE),
+    re.compile(
+        r"\bdoubling time\b|\bgeneration time\b|\bt ?d(?:up|bl)?\b|\bverdopplungszeit\b|\bduplicacion\b", re.IGNORECASE
+    ),
 )
 
 
@@ -76,6 +78,7 @@ def check_cultures(transition: Transition) -> Findings:
             yield from _check_passage(before, after)
         if durations and transition.family == words.HEAT:
             yield from _check_cells(transition, before, after, elapsed)
+            yield from _check_stated_growth(transition, before, after, elapsed)
 
 
 def _list_ages(view: MaterialView, pattern: re.Pattern[str]) -> set[Decimal]:
@@ -134,7 +137,10 @@ def _check_age(before: MaterialView, after: MaterialView, elapsed: Decimal) -> F
             continue
         shown = ", ".join(str(age) for age in sorted(fresh))
         was = ", ".join(str(age) for age in sorted(old))
-        holds = any(abs(age - start - elapsed / unit) <= tolerance for age in fresh for start in old)
+        # After a whole number of days the counter has risen by it, however days are counted.
+        is_whole = kind in ("DIV", "dpf", "dpi") and elapsed >= unit and elapsed % unit == 0
+        allowed = Decimal("0.5") if is_whole else tolerance
+        holds = any(abs(age - start - elapsed / unit) <= allowed for age in fresh for start in old)
         text = f"{after.name} had an age of {was} ({kind}); after {units.format_value(elapsed, 'duration')} it cannot be {shown}"
         yield from require(
             "L13", holds, after.name, f"about {min(old) + elapsed / unit:.3g} {kind}", f"{shown} {kind}", text
@@ -233,6 +239,47 @@ def _check_passage(before: MaterialView, after: MaterialView) -> Findings:
     if old is not None and new is not None:
         text = f"{after.name} was at passage {old} and is at passage {new} without having been split"
         yield from require("L13", old == new, after.name, f"passage {old}", f"passage {new}", text)
+
+
+_GROWING = re.compile(r"\bcells?\b|\bn\b|\bod ?(?:600)?\b|\bdensity\b|\bcount\b|\bcfu\b", re.IGNORECASE)
+_NOT_GROWING = re.compile(
+    r"\bper (?:cell|field)\b|\bdead\b|\bviab|\bdilut|\bseed|\bplated|\binitial|\bstart|\bpassage|\bn ?0\b|\blag\b|\bmini-?cells?|\bparticle",
+    re.IGNORECASE,
+)
+_LAG = re.compile(r"\blag\b", re.IGNORECASE)
+_EXPONENTIAL = re.compile(
+    r"\bexp(?:onential\w*)?\b|\blog(?:arithmic)? phase\b|\b(?:no|sin|without|ohne) lag\b|\bexponen\w+", re.IGNORECASE
+)
+_SLOWING = re.compile(
+    r"\bplateau|\bsaturat|\bstationary|\bdead|\bdying|\blysis|\bfull(?:y)? confluen|\b100 ?% confl|\bslow|\bconfluent",
+    re.IGNORECASE,
+)
+
+
+def _check_stated_growth(
+    transition: Transition, before: MaterialView, after: MaterialView, elapsed: Decimal
+) -> Findings:
+    """Yield an error if cells with a stated doubling time grew by more doublings than the time has, or by fewer while exponential."""
+    pools = [[*claims.list_claims(transition, [view]), *claims.read_text(view.name)] for view in (before, after)]
+    time = find_term(pools[0], _DOUBLING_TIME, ("duration",))
+    if time is None or time.value <= 0 or find_term(pools[1], _DOUBLING_TIME, ("duration",)) is None:
+        return
+    lag = find_term(pools[0], _LAG, ("duration",))
+    growing = max(Decimal(0), elapsed - (lag.value if lag else 0))
+    factor = Decimal(2) ** min(Decimal(60), growing / time.value)
+    text = " ".join([after.name, *_iter_property_texts(after)])
+    is_exponential = _EXPONENTIAL.search(text) and not _SLOWING.search(text)
+    for old in pools[0]:
+        if old.dimension not in ("", "count", "number_density") or old.value <= 0 or not _GROWING.search(old.label):
+            continue
+        new = find_term([c for c in pools[1] if c.label == old.label], _GROWING, (old.dimension,))
+        if new is None or new.value <= old.value or _NOT_GROWING.search(old.label) or _DOUBLING_TIME.search(old.label):
+            continue
+        expected, got = old.value * factor, new.value
+        holds = got <= expected * _COUNTING and (not is_exponential or got >= expected / Decimal("1.5"))
+        shown = f"about {expected:.3g}", f"{got:.3g}"
+        message = f"{old.text} grows to {shown[0]} in {units.format_value(elapsed, 'duration')} at its doubling time, not to {shown[1]}"
+        yield from require("L13", holds, after.name, *shown, message)
 
 
 _OD = re.compile(r"\bod ?(?:600)?\b|\boptical density\b", re.IGNORECASE)

@@ -17,10 +17,11 @@ _ECHOED = {
 }
 _TOLERANCE = Decimal("0.03")
 _COUNTED = re.compile(
-    r"(?<![\w.,-])([0-9]{1,3}) (fields?|washes|injections?|readings?|replicates?)\b(?! of| per)", re.IGNORECASE
+    r"(?<![\w.,-])([0-9]{1,3}) (fields?|washes|injections?|readings?|replicates?|cycles)\b(?! of| per)", re.IGNORECASE
 )
 _COUNT_PARAMETERS = {
     "field": {"field"},
+    "cycle": {"cycle"},
     "wash": {"wash", "washe"},
     "injection": {"injection"},
     "reading": {"reading", "replicate"},

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from simulation.checker.findings import Decided, Findings, error_finding
 from simulation.checker.observations import DENIAL
-from simulation.checker.reading import units, words
+from simulation.checker.reading import lexicon, units, words
 from simulation.checker.reading.transition import Transition
 
 # Quantity, pattern of its names, and the actions that can measure it. No other action of the catalogue can.
@@ -85,7 +85,7 @@ def check_measured_quantities(transition: Transition) -> Findings:
     for seen in transition.observations:
         # Numbers in a name are not readings. The longest name first, so that no name splits a longer one; 100 names
         # limit the time.
-        text = seen.full_text[:1500]
+        text = lexicon.translate_quantities(seen.full_text[:1500])
         for name in sorted(sorted(names), key=len, reverse=True)[:100]:
             text = text.replace(name, "it")
         yield Decided("L15")

@@ -1,15 +1,15 @@
 """L12: units that are missing, of another quantity than the one named, or wrong by a prefix."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
 from simulation.checker import concentrations
 from simulation.checker.findings import Decided, Findings, error_finding, require, warning_finding
 from simulation.checker.reading import claims, flows, units, words
-from simulation.checker.reading.leaves import Leaf
+from simulation.checker.reading.leaves import Leaf, flatten_properties
 from simulation.checker.reading.properties import MaterialView
-from simulation.checker.reading.transition import Transition
+from simulation.checker.reading.transition import ObservationView, Transition
 from simulation.checker.reading.units import Amount
 from simulation.checker.reading.words import word_set
 from simulation.lab import quantities
@@ -94,6 +94,7 @@ _CLEAR_DIMENSIONS = word_set(
 def check_announced_units(transition: Transition) -> Findings:
     """L12: yield an error if the value of an observation has a unit of another quantity than its description names."""
     for seen in transition.observations:
+        yield from _check_nested_units(seen)
         announced = [dimensions for pattern, dimensions in _ANNOUNCED if pattern.search(seen.description)]
         number_parts = units.split_number(seen.value)
         amount = units.parse_amount(seen.value, "", _DIMENSION_NAMES)
@@ -104,6 +105,21 @@ def check_announced_units(transition: Transition) -> Findings:
         if is_plain and amount.dimension in _CLEAR_DIMENSIONS:
             holds, shown = amount.dimension in announced[0], seen.value[:40]
             text = f"{seen.description[:60]} was recorded as {shown}"
+            yield from require("L12", holds, seen.path, "a unit of the quantity named", shown, text)
+
+
+def _check_nested_units(seen: ObservationView) -> Findings:
+    """Yield an error if an entry of a value that is an object has a unit of another quantity than its key names."""
+    value = seen.raw.get("value")
+    for leaf in flatten_properties(value) if isinstance(value, Mapping) else ():
+        named = [_DIMENSIONS[word] for word in leaf.own_words if word in _DIMENSIONS]
+        named = named or [_DIMENSIONS[word] for word in leaf.words if word in _DIMENSIONS]
+        amount = leaf.parse_amount()
+        if len(named) != 1 or amount is None or leaf.word_set & _OTHER_QUANTITIES or {"#", "per"} & leaf.word_set:
+            continue
+        if amount.dimension in _CLEAR_DIMENSIONS:
+            holds, shown = leaf.parse_amount(*named[0]) is not None, f"{leaf.value_text[:40]} {leaf.unit}".strip()
+            text = f"{leaf.path_text[:60]} was recorded as {shown}"
             yield from require("L12", holds, seen.path, "a unit of the quantity named", shown, text)
 
 

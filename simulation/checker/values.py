@@ -17,6 +17,9 @@ from simulation.lab.outcomes import MEASUREMENT_TYPES, NOTE
 PH = re.compile(
     r"\bpH\s?(?:of|is|was|=|:|reads?|reading|value)?\s?(-?[0-9]{1,4}(?:\.[0-9]{1,4})?)(?![0-9])", re.IGNORECASE
 )
+_PH_READING = re.compile(
+    r"(?:(?:ph|readings?|mean|median|value|result|r[0-9]|average|#|single|runs?) ?){1,4}", re.IGNORECASE
+)
 # Properties and readings that are a share of a whole.
 _PERCENT = word_set(
     "viability confluence confluency purity humidity co2 efficiency positive fraction identity homology coverage saturation"
@@ -42,6 +45,9 @@ _POSITIVE_ONLY = word_set(
     "MeasureRefractiveIndex MassSpectrometry MeasurepH MeasureDissolvedOxygen"
 )
 # A barcode reveals which materials belong together, and prompt text reveals the source: both would unblind raters.
+_TOKEN = re.compile(r"[A-Za-z0-9-]{4,20}")
+# A code of letters and digits mixed, which is no name of a well or lane: "pw7d", "q71k".
+_SHORT_CODE = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])(?![A-Za-z]{1,2}-?[0-9]{1,2}$)[A-Za-z0-9-]{4,5}")
 _CODE = re.compile(r"\bMAT-[A-Z0-9]{4,12}\b")
 # Phrases of simulator prompts, of instructions to plant an error, and of the JSON that models reply with.
 _PROMPT_PHRASES = re.compile(
@@ -60,6 +66,12 @@ _PROMPT_PHRASES = re.compile(
     r"\b(?:implausible|wrong|incorrect|inconsistent) (?:on purpose|by design|as instructed|as requested)\b|\bintentional(?:ly)? (?:wrong|incorrect|inconsistent|implausible|error|mistake)|\bfor the (?:rater|evaluator|grader|judge|annotator)s?\b|"
     r"\b(?:test|check|see|probe)\w* (?:whether|if) (?:the|a|an|any) (?:checker|rater|agent|expert|reviewer|model|participant|reader)s?\b|\[(?:SYSTEM|ASSISTANT|USER|INST)\]|\bJSON (?:format|schema|object|reply|response|output)\b|"
     r"state management system|Respond in this JSON|not_available_for_further_use|available_for_use\b|new_materials\b|INCORRECT_TRANSITION",
+    re.IGNORECASE,
+)
+_FOREIGN_PROMPT_PHRASES = re.compile(
+    r"\b(?:Fehler|erreurs?|error(?:es)?|errore)\b[^.;]{0,40}\b(?:eingebaut|eingefügt|versteckt|absichtlich|ajoutée?|insérée?|introduite?|volontaire|introducid[oa]s?|insertad[oa]s?|deliberad[oa]s?|inserit[oa]|intenzional\w*)\b|"
+    r"\b(?:absichtlich|bewusst|volontairement|deliberadamente|intencionadamente|a propósito)\b[^.;]{0,20}\b(?:falsch\w*|faux|fausse|erronée?|incorrect[oae]s?|equivocad[oa]s?|fehlerhaft\w*)\b|"
+    r"\b(?:für den Prüfer|für die Gutachter|pour l'évaluateur|para el evaluador|Fehler vom Typ|erreur de type|error de tipo)\b",
     re.IGNORECASE,
 )
 _CHANGE = re.compile(
@@ -118,6 +130,13 @@ def _check_observation(transition: Transition, seen: ObservationView) -> Finding
     number_parts = units.split_number(seen.value)
     if transition.action in ("MeasurepH", "AdjustpH") and re.search(r"\bpH\b", seen.description):
         values += [number_parts[0]] if number_parts and not number_parts[2].strip(" ,.;pPH0123456789") else []
+    if transition.action in ("MeasurepH", "AdjustpH") and re.search(r"\bpH\b", seen.description):
+        # Readings under general names, one below another: {"readings": [7.1, 7.2], "mean": 7.15}.
+        values += [
+            c.value
+            for c in claims.read_observation(seen)
+            if not c.dimension and _PH_READING.fullmatch(c.own_label.strip())
+        ]
     for value in values:
         yield from require("L23", 0 <= value <= 14, seen.path, "pH 0 to 14", str(value), f"a pH of {value} was read")
     is_negative = False
@@ -165,7 +184,7 @@ _R_SQUARED = re.compile(
     r"(?:^|\s)r\s?\^?2(?:\s|$)|\bcorrelation coefficient\b|\bcoefficient of determination\b|\bbestimmtheitsmass\b"
 )
 _WHOLE = re.compile(
-    r"(?<![\w.,~≈])(?<!mean )(?<!average )(?<!of )([0-9]{1,5}\.[0-9]*[1-9])\s(colonies|larvae|fish|embryos|tubes|wells|lanes|animals|vials|plates)\b",
+    r"(?<![\w.,~≈])(?<!mean )(?<!average )(?<!of )([0-9]{1,5}\.[0-9]*[1-9])[ \t](colonies|larvae|fish|embryos|tubes|wells|lanes|animals|vials|plates)\b",
     re.IGNORECASE,
 )
 _AVERAGED = re.compile(r"\bmean\b|\baverage\b|\bper\b|\bmedian\b", re.IGNORECASE)
@@ -231,8 +250,10 @@ def check_barcodes(transition: Transition) -> Findings:
     yield Decided("L10")
     # A shorter barcode may be a word or a number that is in a text by chance.
     barcodes = {view.barcode for view in transition.inputs if len(view.barcode) >= 6}
+    known = {word for text in transition.input_texts for word in _TOKEN.findall(text)}
+    short = {view.barcode for view in transition.inputs if _SHORT_CODE.fullmatch(view.barcode)} - known
     for path, text in iter_visible_texts(transition):
-        if _CODE.search(text) or any(code in text for code in barcodes):
+        if _CODE.search(text) or any(code in text for code in barcodes) or short & set(_TOKEN.findall(text)):
             yield warning_finding("L10", path, "no barcode", "a barcode", f"{path} contains a barcode")
 
 
@@ -240,7 +261,7 @@ def check_prompt_text(transition: Transition) -> Findings:
     """L24: yield warnings of prompt text that agents and raters would read."""
     yield Decided("L24")
     for path, text in iter_visible_texts(transition):
-        if _PROMPT_PHRASES.search(text):
+        if _PROMPT_PHRASES.search(text) or _FOREIGN_PROMPT_PHRASES.search(text):
             message = f"{path} contains text of a prompt or of a planted error"
             yield warning_finding("L24", path, "no prompt text", "prompt text", message)
 

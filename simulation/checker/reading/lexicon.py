@@ -86,6 +86,23 @@ def remove_accents(text: str) -> str:
     )
 
 
+# Quantities that an instrument measures; their names have no other meaning in English.
+_QUANTITIES = {
+    "melting point": "schmelzpunkt|point de fusion|punto de fusion|punto di fusione|schmelztemperatur",
+    "refractive index": "brechungsindex|brechzahl|indice de refraction|indice de refraccion", "viscosity": "viskositat|viscosite|viscosidad|viscosita",
+    "conductivity": "leitfahigkeit|conductivite|conductividad|conducibilita", "osmolality": "osmolalitat|osmolalite|osmolalidad",
+    "surface tension": "oberflachenspannung|tension superficielle|tension superficial", "contact angle": "kontaktwinkel|angle de contact|angulo de contacto",
+    "absorbance": "absorbancia|extinktion|assorbanza", "viability": "viabilitat|vitalitat|viabilite|viabilidad", "dissolved oxygen": "geloster sauerstoff|oxygene dissous|oxigeno disuelto",
+}  # fmt: skip
+_ENGLISH_QUANTITIES = {name: quantity for quantity, names in _QUANTITIES.items() for name in names.split("|")}
+_QUANTITY = re.compile(rf"\b(?:{'|'.join(sorted(_ENGLISH_QUANTITIES, key=len, reverse=True))})\b", re.IGNORECASE)
+
+
+def translate_quantities(text: str) -> str:
+    """Return a text with the names of measured quantities of other languages in English."""
+    return _QUANTITY.sub(lambda match: _ENGLISH_QUANTITIES[match[0].lower()], remove_accents(text))
+
+
 @lru_cache(maxsize=8192)
 def translate_label(text: str) -> str:
     """Return a label in lower case, with the words of other languages in English."""

@@ -32,7 +32,12 @@ _AGES = (
     ("day", re.compile(r"\bday[\s_-]?([0-9]{1,3})\b", re.IGNORECASE), _DAY, Decimal("1.3")),
 )
 _PASSAGE = re.compile(
-    r"\bpassage(?: number| no\.?)?[\s:_]{0,2}[pP]?([0-9]{1,3})\b|(?<![\w-])P([0-9]{1,2})\b(?![-_/ ]?[0-9A-Za-z])"
+    r"\b(?:passage|psg|pass)\.?(?: number| no\.?)?[\s:_]{0,2}[pP]?([0-9]{1,3})\b|(?<![\w-])P([0-9]{1,2})\b(?![-_/ ]?[0-9A-Za-z])"
+)
+# "P14" alone is a passage beside the name of a cell line.
+_ABOUT_PASSAGE = re.compile(
+    r"\bpass(?:age)?\b|\bpsg\b|\b(?:HEK\w*|293T?|HeLa|CHO|U2OS|A549|Vero|COS-?7|NIH[- ]?3T3|J774\S*)\b[^;|]{0,30}\bP[0-9]{1,2}\b",
+    re.IGNORECASE,
 )
 _SPLITTING = word_set("Transfer Aliquot Dilute Combine Resuspend SerialDilute Wash FillToVolume")
 # Shortest doubling times in seconds below which no report of healthy cultures lies. HEK293T double in 18 to 24 h, HeLa in 20 to 24,
@@ -232,7 +237,7 @@ def _check_culture_age(before: MaterialView, after: MaterialView, elapsed: Decim
 def _check_passage(before: MaterialView, after: MaterialView) -> Findings:
     values = []
     for view in (before, after):
-        texts = [text for text in _iter_property_texts(view) if "passage" in text.lower()]
+        texts = [text for text in (*_iter_property_texts(view), view.name) if _ABOUT_PASSAGE.search(text)]
         found = {next(group for group in match if group) for text in texts for match in _PASSAGE.findall(text)}
         values.append(found.pop() if len(found) == 1 else None)
     old, new = values

@@ -76,6 +76,8 @@ def check_shares(transition: Transition) -> Findings:
         yield from _check_parts(seen, found, everywhere, before)
         yield from _check_tree(seen)
     yield from _check_opposites([claim for _, found in observed for claim in found])
+    for seen, found in observed:
+        yield from _check_opposite_shares(seen.path, found)
     for view in transition.usable_outputs:
         yield from _check_wells(view, claims.list_claims(transition, [view]))
 
@@ -338,6 +340,23 @@ def _check_opposites(gathered: list[Claim]) -> Findings:
             whole = min(gates or roots, key=lambda value: abs(value - total))
             text = f"{positive.text} and {negative.text} add up to {total}, not {whole}"
             yield error_finding("L20", "gates", str(total), str(whole), text)
+
+
+def _check_opposite_shares(subject: str, found: list[Claim]) -> Findings:
+    """Yield an error if the shares with and without a marker are more than the whole: "GFP pos 64 %, GFP neg 46 %"."""
+    shares = [c for c in found if c.dimension == "ratio" and 0 < c.value <= 100 and not _OTHER_SHARE.search(c.label)]
+    for positive_name, negative_name in _OPPOSITES:
+        named = [
+            {match["name"].lower().strip("-"): c for c in shares if (match := name.search(c.own_label))}
+            for name in (positive_name, negative_name)
+        ]
+        for marker in named[0].keys() & named[1].keys():
+            first, second = named[0][marker], named[1][marker]
+            if first is second or len(shares) > 4:
+                continue
+            total, allowed = first.value + second.value, Decimal(1) + first.step + second.step
+            text = f"{first.text} and {second.text} are {total} % together"
+            yield from compare("L23", subject, Decimal(100), total, "ratio", text, above=allowed)
 
 
 _PLATE = re.compile(r"\b(1536|384|96|48|24|12|6)[- ]?well(?!s)", re.IGNORECASE)

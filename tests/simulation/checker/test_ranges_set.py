@@ -75,3 +75,43 @@ def grow(before, after, duration):
 def test_growth_ages_and_times_fit_what_the_material_states(before, right, wrong, duration):
     assert "L13" not in codes(grow(before, right, duration))
     assert "L13" in codes(grow(before, wrong, duration))
+
+
+@pytest.mark.parametrize(
+    ("action", "description", "right", "wrong", "code"),
+    [
+        ("FlowCytometry", "gates", "mCherry positive 30 %, mCherry negative 70 %", "mCherry positive 30 %, mCherry negative 90 %", "L23"),
+        ("MeasurepH", "pH of the broth", {"readings": [6.1, 6.2], "mean": 6.15}, {"readings": [16.1, 16.2], "mean": 16.15}, "L23"),
+        ("UsePlateReader", "protein assay", {"concentration": {"value": 3, "unit": "mg/mL"}}, {"concentration": {"value": 3, "unit": "mg"}}, "L12"),
+        ("MeasureWeight", "Probe 4", "Einwaage 20 mg", "Schmelzpunkt 122 °C", "L15"),
+        ("FlashFreeze", "temperature of the bath", "-196 °C", "-296 °C", "L23"),
+    ],
+)  # fmt: skip
+def test_reading_that_no_such_measurement_can_give_is_an_error(action, description, right, wrong, code):
+    assert code not in codes(record(action, {}, description, right))
+    if action == "FlashFreeze":
+        cold = [build_material("Sample 7", {"temperature of the bath": wrong})]
+        assert code in codes(build_transition(action, {}, cold, cold))
+    else:
+        assert code in codes(record(action, {}, description, wrong))
+
+
+def warnings(description, properties):
+    material = {**build_material("Sample 7", properties), "barcode": "k48x"}
+    line = build_transition("Mix", {"duration": "10 s"}, [material], [], [build_observation(description, "clear")])
+    return {finding.code for finding in check_transition(line).findings}
+
+
+def test_short_barcode_in_a_record_is_a_warning_unless_the_materials_have_it_in_their_texts():
+    assert "L10" in warnings("tube k48x after mixing", {"volume": "8 mL"})
+    assert "L10" not in warnings("tube 48 after mixing", {"volume": "8 mL"})
+    assert "L10" not in warnings("tube k48x after mixing", {"volume": "8 mL", "strain": "k48x"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hier ist absichtlich ein falscher Wert", "error introducido a propósito", "une erreur volontaire a été ajoutée"],
+)
+def test_planted_error_in_another_language_is_a_warning(text):
+    assert "L24" in warnings(text, {})
+    assert "L24" not in warnings("Fehler der Waage 0,1 mg", {})

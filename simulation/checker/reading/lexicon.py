@@ -95,7 +95,8 @@ _QUANTITIES = {
     "absorbance": "absorbancia|extinktion|assorbanza", "viability": "viabilitat|vitalitat|viabilite|viabilidad", "dissolved oxygen": "geloster sauerstoff|oxygene dissous|oxigeno disuelto",
 }  # fmt: skip
 _ENGLISH_QUANTITIES = {name: quantity for quantity, names in _QUANTITIES.items() for name in names.split("|")}
-_QUANTITY = re.compile(rf"\b(?:{'|'.join(sorted(_ENGLISH_QUANTITIES, key=len, reverse=True))})\b", re.IGNORECASE)
+_LONGEST_FIRST = sorted(_ENGLISH_QUANTITIES, key=len, reverse=True)
+_QUANTITY = re.compile(rf"\b(?:{'|'.join(re.escape(name) for name in _LONGEST_FIRST)})\b", re.IGNORECASE)
 
 
 def translate_quantities(text: str) -> str:

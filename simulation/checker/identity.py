@@ -318,14 +318,16 @@ _EACH_WELL = re.compile(r"([0-9.]{1,6}\s?[mµun]?[lL])\s?(?:/|per |each|in each|
 _WELL_LABEL = re.compile(r"(?<![A-Za-z0-9])([A-Pa-p](?:0?[1-9]|1[0-9]|2[0-4]))(?![A-Za-z0-9])")
 
 
+_CAPACITY_KEYS = words.CAPACITY | words.word_set("container vessel plate format type labware")
+
+
 def _find_changed_volume(plate: MaterialView, output: MaterialView, label: str) -> list[tuple[str, str, str]]:
     """Return the change of a well's volume against what a text of the plate says of this well, or of each well."""
     if output.volume is None:
         return []
-    for text in (
-        plate.name,
-        *(f"{leaf.key} {leaf.value_text}" for leaf in plate.leaves if isinstance(leaf.value, str)),
-    ):
+    # "96-well plate, 2.2 mL a well" under a key like container is what fits into a well.
+    leaves = [leaf for leaf in plate.leaves if isinstance(leaf.value, str) and not leaf.word_set & _CAPACITY_KEYS]
+    for text in (plate.name, *(f"{leaf.key} {leaf.value_text}" for leaf in leaves)):
         marks = list(_WELL_LABEL.finditer(text))
         ends = [mark.start() for mark in marks[1:]] + [len(text)]
         own = [text[m.end() : end] for m, end in zip(marks, ends, strict=False) if label and m[1].lower() == label]

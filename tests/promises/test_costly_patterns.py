@@ -242,7 +242,7 @@ MADE_IN_CALLS = {
     ("prompt_sets.py", "'\\\\{(' + '|'.join(names) + ')\\\\}' if names else '(?!)()'"), ("evidence_classifier.py", "tag"), ("evidence_classifier.py", "f'<{name}>'"),
     ("evidence_classifier.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "_build_word_pattern(text)"), ("instruments.py", "limit.description_pattern"),
     # From the tables of the same modules, a number, and a word that was escaped before.
-    ("capacities.py", "f'\\\\b{name}\\\\b'"), ("detection.py", "f'(?<![\\\\w.]){setting}(?!\\\\w)'"), ("notes.py", "start"), ("instruments.py", "pattern"),
+    ("capacities.py", "f'\\\\b{name}\\\\b'"), ("detection.py", "f'(?<![\\\\w.]){setting}(?!\\\\w)'"), ("names.py", "start"), ("instruments.py", "pattern"),
     ("claims.py", "f'{separator} '"),
     ("clocks.py", "f'\\\\b{pulses} (?:of|/|out of) {pulses}\\\\b|\\\\ball (?:{pulses} )?(?:pulses|stimuli|transients|responses)\\\\b'"),
     ("shares.py", "f'(?<![\\\\w.])([0-9]{{1,9}}) {word}(?!\\\\w)|(?<!\\\\w){word}:? ([0-9]{{1,9}})(?![\\\\w.])'"),

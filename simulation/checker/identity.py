@@ -330,6 +330,13 @@ def _find_changed_volume(plate: MaterialView, output: MaterialView, label: str) 
     for text in (plate.name, *(f"{leaf.key} {leaf.value_text}" for leaf in leaves)):
         marks = list(_WELL_LABEL.finditer(text))
         ends = [mark.start() for mark in marks[1:]] + [len(text)]
+        # "24-well plate, 2.2 mL per well to the brim" is a size.
+        if re.search(
+            r"\b(?:brim\w*|max\w*|cap\w*|holds?|up to|size|volume of a well|nominal|container|vessel|plate)\b",
+            text,
+            re.IGNORECASE,
+        ):
+            continue
         own = [text[m.end() : end] for m, end in zip(marks, ends, strict=False) if label and m[1].lower() == label]
         each = [" ".join(match.split()) for match in _EACH_WELL.findall(text)]
         stated = [amount for part in own for amount in units.find_amounts(part, "volume")]

@@ -29,15 +29,12 @@ from simulation.checker.reading import transition
 from simulation.checker.reading.transition import Transition, TransitionError
 from simulation.checker.relations import (
     arithmetic,
-    calculations,
     capacities,
     classes,
     clocks,
     cultures,
-    derivations,
     detection,
     differences,
-    dilution_factors,
     draws,
     echoes,
     fragments,
@@ -50,6 +47,7 @@ from simulation.checker.relations import (
     tallies,
     weighing,
 )
+from simulation.checker.results import calculations, derivations, dilution_factors, formulas, named_ratios
 from simulation.lab.actions import Catalogue
 from wetbench_site.text import reject_constant
 
@@ -107,7 +105,7 @@ CHECKS = (
     Check("L19", "identity of materials", "identity and vessel of a material do not change; an action that changes nothing drops no property",
           "the property is given", (identity.check_identity, identity.check_cell_lines, replacements.check_replacements)),
     Check("L20", "agreement of readings", "readings agree with the material and with each other: sums, shares, ratios, counts; they rise with known concentrations",
-          "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, calculations.check_calculations, tallies.check_tallies, shares.check_shares, classes.check_classes, fragments.check_relative_quantities, multiplicity.check_multiplicity, fragments.check_fragments, derivations.check_derivations)),
+          "both are numbers", (observations.check_readings, observations.check_signal_order, arithmetic.check_arithmetic, calculations.check_calculations, tallies.check_tallies, shares.check_shares, classes.check_classes, fragments.check_relative_quantities, multiplicity.check_multiplicity, fragments.check_fragments, derivations.check_derivations, formulas.check_formulas, named_ratios.check_named_ratios)),
     Check("L21", "separating wells", "separating wells and manifesting materials change nothing and take no time", "always", (identity.check_wells,)),
     Check("L22", "success and reason for failure", "success and reason for failure agree; a failed action changes nothing",
           "always", (values.check_coherence,), True),

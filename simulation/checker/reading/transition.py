@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
-from simulation.checker.reading import completion, layout, linking, properties, spelling, units, words
+from simulation.checker.reading import completion, layout, linking, properties, shapes, spelling, units, words
 from simulation.checker.reading.leaves import Leaf, collect_words, flatten_properties
 from simulation.checker.reading.properties import MaterialView
 from simulation.checker.reading.units import Amount
@@ -261,7 +261,7 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
     """Parse a transition from JSON data. Raises TransitionError if the data is not a transition."""
     if not isinstance(data, Mapping):
         raise TransitionError("the line is not a JSON object")
-    data = layout.normalise_layout(spelling.normalise_transition(data))
+    data = layout.normalise_layout(_normalise_shapes(spelling.normalise_transition(data)))
     action, outcome = _get_object(data, "action"), _get_object(data, "outcome")
     name = action.get("name")
     if not isinstance(name, str) or not name.strip():
@@ -292,6 +292,36 @@ def parse_transition(data: Any, catalogue: Catalogue | None = None) -> Transitio
         links=linking.link_materials(inputs, outputs, family),
         action_type=catalogue.find_type(name) if catalogue else None,
     )
+
+
+def _normalise_shapes(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the transition with the properties of its materials and the values of its observations in one shape."""
+    result = dict(data)
+    outcome = data.get("outcome")
+    result["input_materials"] = _normalise_field(data.get("input_materials"), "properties")
+    if isinstance(outcome, Mapping):
+        result["outcome"] = {
+            **outcome,
+            "new_materials": _normalise_field(outcome.get("new_materials"), "properties"),
+            "new_observations": _normalise_field(outcome.get("new_observations"), "value"),
+        }
+    return result
+
+
+def _normalise_field(entries: Any, field_name: str) -> Any:
+    if not isinstance(entries, list) or len(entries) > _MAX_ENTRIES:
+        return entries
+    return [_normalise_entry(entry, field_name) if isinstance(entry, Mapping) else entry for entry in entries]
+
+
+def _normalise_entry(entry: Mapping[str, Any], field_name: str) -> Mapping[str, Any]:
+    value = entry.get(field_name)
+    if isinstance(value, Mapping):
+        # The whole stays an object, also if it has only a number and a unit.
+        return {**entry, field_name: shapes.normalise_properties(value)}
+    if field_name == "value" and isinstance(value, str | list):
+        return {**entry, field_name: shapes.normalise_shapes(value)}
+    return entry
 
 
 def parse_parameters(data: Any, inputs: Iterable[MaterialView]) -> Parameters:

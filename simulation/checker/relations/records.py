@@ -26,7 +26,7 @@ _NOT_CONCENTRATION = compile_label(r"\bdensity\b|\brho\b|\blod\b|\bloq\b|\blimit
 _ELEMENT = re.compile(
     r"(?<![A-Za-z0-9])(Na|Mg|Al|Si|P|S|Cl|K|Ca|Mn|Fe|Co|Ni|Cu|Zn|Br|Sr|Ag|Cd|Ba|Pb|Li)(?:2\+|3\+|\+|-)?(?![A-Za-z0-9(])"
 )
-_ELEMENT_NAMES = {
+ELEMENT_NAMES = {
     "sodium": "Na", "magnesium": "Mg", "aluminium": "Al", "aluminum": "Al", "silicon": "Si", "phosphorus": "P", "sulfur": "S", "chloride": "Cl",
     "potassium": "K", "calcium": "Ca", "manganese": "Mn", "iron": "Fe", "copper": "Cu", "zinc": "Zn", "silver": "Ag", "lithium": "Li", "phosphate": "PO4",
     "sulfate": "SO4", "nitrate": "NO3", "ammonium": "NH4", "strontium": "Sr", "barium": "Ba", "lead": "Pb",
@@ -83,7 +83,7 @@ def _list_named_molar_masses(text: str, transition: Transition | None = None) ->
     """Return the molar masses of the substances and elements that a text names, in g/mol."""
     text_words = set(words.tokenize(text[:300]))
     found = {chemistry.compute_molar_mass(symbol) for symbol in _ELEMENT.findall(text[:400])}
-    found |= {chemistry.compute_molar_mass(_ELEMENT_NAMES[word]) for word in text_words if word in _ELEMENT_NAMES}
+    found |= {chemistry.compute_molar_mass(ELEMENT_NAMES[word]) for word in text_words if word in ELEMENT_NAMES}
     found |= {substance.molar_mass for substance in chemistry.list_substances(text_words)}
     if not found and transition is not None:
         named = {word for view in transition.inputs for word in view.all_words}

@@ -4,7 +4,7 @@ import pytest
 
 from simulation.checker.findings import Finding
 from simulation.checker.reading.spelling import normalise_numbers
-from simulation.checker.relations.calculations import find_wrong_results
+from simulation.checker.results.calculations import find_wrong_results
 from tests.simulation.checker.test_relations import codes, measured
 
 

@@ -8,13 +8,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from simulation.checker.reading import units
+from simulation.checker.reading import leaves, units
 
-_MAX_DEPTH, _MAX_ROWS, _MAX_TEXT = 8, 60, 2000
+_MAX_DEPTH, _MAX_ROWS, _MAX_TEXT, _MAX_UNIT = 8, 60, 2000, 30
 _FIELD = re.compile(r"\s*([^\W\d][^=:|]{0,40}?)\s*=\s*(\S.*)", re.DOTALL)
 _RULE = re.compile(r"[\s|:+-]+")
-# What an object of a number and a unit may hold besides: how the number was got.
-_MAX_EXTRA = 1
 
 
 def normalise_properties(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,17 +39,28 @@ def normalise_shapes(data: Any, depth: int = 0) -> Any:
 
 
 def _join_unit(data: Mapping[str, Any]) -> str | None:
-    """Return "12 mL" for an object of one number and one unit, else None."""
-    if not 2 <= len(data) <= 2 + _MAX_EXTRA:
+    """Return "12 mL" for an object of one number and one unit, else None. It may have one boolean, as "estimated", besides."""
+    rest = {key: value for key, value in data.items() if not isinstance(value, bool)}
+    if len(rest) != 2 or len(data) > 3:
         return None
-    numbers = [value for value in data.values() if units.parse_number(value) is not None]
-    symbols = [
-        value for value in data.values() if isinstance(value, str) and len(value) < 30 and units.find_dimension(value)
-    ]
-    others = [value for value in data.values() if not any(value is known for known in (*numbers, *symbols))]
-    if len(numbers) != 1 or len(symbols) != 1 or not all(isinstance(value, bool) for value in others):
+    number, (key, unit) = next(iter(rest.values())), list(rest.items())[1]
+    if not _is_bare_number(number):
+        (key, unit), number = next(iter(rest.items())), unit
+    if (
+        not _is_bare_number(number)
+        or not isinstance(unit, str)
+        or not units.find_dimension(unit)
+        or len(unit) >= _MAX_UNIT
+    ):
         return None
-    return f"{numbers[0]} {symbols[0]}"
+    # A single letter may be a name: {"passage": 5, "strain": "A"}.
+    is_unit = len(unit.strip()) > 1 or key.lower() in leaves.UNIT_KEYS
+    return f"{number} {unit}" if is_unit else None
+
+
+def _is_bare_number(value: Any) -> bool:
+    parts = units.split_number(value)
+    return parts is not None and not parts[2]
 
 
 def _read_rows(rows: Sequence[Any]) -> Any:
@@ -64,6 +73,10 @@ def _read_rows(rows: Sequence[Any]) -> Any:
 
 
 def _read_cells(rows: list[list[Any]]) -> Any:
+    """Return {name: value} for two columns, a list of objects for more or for a second column with a unit in its heading.
+
+    Return None if rows differ in length, names are equal, or more than two columns have no header.
+    """
     width = len(rows[0])
     if width < 2 or any(len(row) != width for row in rows):
         return None
@@ -83,6 +96,7 @@ def _read_cells(rows: list[list[Any]]) -> Any:
 
 
 def _find_unit_of_heading(heading: str) -> str:
+    """Return what stands in brackets or after a stroke or comma at the end of a heading: "mg" of "mass (mg)", else ""."""
     match = re.search(r"[(\[/,]\s*([^()\[\]]{1,12})[)\]]?\s*$", heading)
     return match[1].strip() if match else ""
 

@@ -204,7 +204,10 @@ _MEAN_OF_LIST = re.compile(
 
 
 def _check_mean_of_list(seen: ObservationView) -> Findings:
-    """Yield an error if a mean is not that of the readings listed before it: "2.10, 1.99, 2.23 | mean 2.46"."""
+    """Yield an error if a mean is not that of the readings listed before it: "2.10, 1.99, 2.23 | mean 2.46".
+
+    The readings may be the name of a row, of which no claims are made, so `formulas` does not see them.
+    """
     for line in seen.full_text[:3000].splitlines():
         for match in _MEAN_OF_LIST.finditer(line):
             readings = [Decimal(number) for number in re.findall(r"-?[0-9]+(?:\.[0-9]+)?", match["list"])]

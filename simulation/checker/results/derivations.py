@@ -1,4 +1,4 @@
-"""L20: numbers that a record derives from others: named ratios, differences, net signals, shares, titers and concentrations."""
+"""L20: numbers that a record derives from others: differences, net signals, shares, titers and concentrations."""
 
 import re
 from collections import defaultdict
@@ -14,11 +14,6 @@ from simulation.checker.relations.arithmetic import compare_computed, compile_la
 ZERO = Decimal(0)
 
 
-# "YFP/CFP ratio 1.35"; "WT/nacre" is a genotype and "a.u./s" a unit, so the label must say that it is a ratio.
-_NAMED_RATIO = compile_label(
-    r"(?<![\w/])([a-z][a-zα-ω0-9+-]{1,14})\s?(?:/|:| to | over )\s?([a-z][a-zα-ω0-9+-]{1,14})(?![\w/])"
-)
-_RATIO_WORD = compile_label(r"\bratio\b|\bquotient\b")
 _DIFFERENCE = compile_label(
     r"\b(?:fall|fell|drop(?:ped)?|decreas\w+|rise|rose|increas\w+|differ\w+|shift(?:ed)?|change[ds]?|gain(?:ed)?|lost|loss|minus|lower|higher)\b|Δ|\bdelta\b"
 )
@@ -49,7 +44,6 @@ _BASE_PAIR = (Decimal(600), Decimal(665))
 def check_derivations(transition: Transition) -> Findings:
     """L20: check what observations and materials derive from their own numbers."""
     for seen, found in claims.list_observed(transition):
-        yield from _check_named_ratios(seen.path, found)
         yield from _check_difference(seen)
         yield from _check_net_signals(seen, found)
         yield from _check_share_sum(seen, found)
@@ -57,36 +51,11 @@ def check_derivations(transition: Transition) -> Findings:
         yield from _check_absorbance(transition, seen, found)
     for view in transition.usable_outputs:
         found = claims.list_claims(transition, [view])
-        yield from _check_named_ratios(view.name, found)
         yield from _check_part(view.name, " ".join(leaf.value_text + ";" for leaf in view.leaves)[:2000], found)
         before = transition.find_input(view)
         yield from _check_molecules(
             view.name, found, claims.list_claims(transition, [before] if before else []), view.name
         )
-
-
-def _check_named_ratios(subject: str, found: list[Claim]) -> Findings:
-    """Yield an error unless "X/Y ratio" is the quotient of the claims of X and Y."""
-    for stated in found:
-        match = _NAMED_RATIO.search(stated.label)
-        if (
-            stated.dimension
-            or match is None
-            or not _RATIO_WORD.search(f"{stated.label} {stated.context}")
-            or match[1].lower() == match[2].lower()
-        ):
-            continue
-        terms = []
-        for name in match.groups():
-            word = re.compile(rf"(?<![\w/]){re.escape(name)}(?![\w/]|\s?/)", re.IGNORECASE)
-            others = [c for c in found if c is not stated and not _NAMED_RATIO.search(c.label)]
-            terms.append(find_term(others, word))
-        above, below = terms
-        if above and below and below.value and above.value > 0 and "cell" not in match.groups():
-            text = f"{match[1]} over {match[2]} is"
-            yield from compare_computed(
-                "L20", subject, above.value / below.value, (above, below), stated, text, tolerance=Decimal("0.02")
-            )
 
 
 def _check_difference(seen: ObservationView) -> Findings:

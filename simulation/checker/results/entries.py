@@ -17,12 +17,15 @@ from simulation.checker.results.dilution_factors import read_factors
 
 ONE = Decimal(1)
 TOLERANCE = Decimal("0.03")  # share of a result; covers rounding of terms in a calculation by hand
-APPROXIMATE = Decimal("0.15")
+APPROXIMATE = Decimal("0.15")  # share of a result that is stated as "about"
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A claim of the record, and all words that say what it is."""
+    """A claim of the record, and all words that say what it is.
+
+    `subject` is the path of its observation, the name of its material, or "action".
+    """
 
     claim: Claim
     label: str
@@ -31,12 +34,18 @@ class Entry:
 
     @property
     def own_label(self) -> str:
-        """Return the words of this number only, or those of its observation if it has none of its own."""
+        """Return the words of this number only, or those of its observation if it has none but its unit."""
         own = self.claim.own_label.replace("_", " ")
-        return own if re.search(r"[^\W\d]", own) else self.claim.context.replace("_", " ")
+        # "12 cells": the unit of a count is its name.
+        has_unit = self.claim.dimension not in ("", "count", "number_density")
+        is_named = any(
+            re.search(r"[^\W\d]", word) and not (has_unit and units.find_dimension(word)) for word in own.split()
+        )
+        return own if is_named else self.claim.context.replace("_", " ")
 
 
 def list_entries(transition: Transition) -> list[Entry]:
+    """Return the claims of all observations, materials and settings of a transition, those of observations first."""
     entries = [
         Entry(claim, f"{claim.label} ; {claim.context}".replace("_", " "), seen.path, True)
         for seen, found in claims.list_observed(transition)
@@ -54,7 +63,7 @@ def list_entries(transition: Transition) -> list[Entry]:
 
 
 def list_factors(transition: Transition) -> set[Decimal]:
-    """Return all numbers of a record by which a sample may have been diluted, and 1 if it states none."""
+    """Return all numbers of a record by which a sample may have been diluted, or 1 if it states none."""
     texts = [f"{seen.description} {seen.value}" for seen in transition.observations]
     texts += [f"{leaf.key.replace('_', ' ')}: {leaf.value_text}" for leaf in transition.parameters.leaves]
     for view in transition.inputs:
@@ -82,4 +91,5 @@ def compare_results(stated: Entry, results: Iterable[Decimal], name: str, exact:
 
 
 def format_number(value: Decimal, dimension: str) -> str:
+    """Return a value in the base unit of its dimension as a finding shows it."""
     return f"{value:.4g}" if dimension in ("", "count") else units.format_value(value, dimension)

@@ -20,6 +20,8 @@ from simulation.checker.results.entries import Entry
 
 _MAX_CANDIDATES = 12  # for one term
 _MAX_CHOICES = 2000  # of one formula; bounds the time on hostile input
+_MAX_READINGS = 60  # of one mean or standard deviation
+_MAX_PARTED = 12  # readings of which a part may have the stated mean
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Term:
     without: re.Pattern[str] | None = None
 
     def matches(self, claim: Claim, label: str) -> bool:
+        """Return whether a claim with this label may be the term."""
         return (
             claim.dimension in self.dimensions
             and self.words.search(label) is not None
@@ -40,17 +43,21 @@ class Term:
 
 @dataclass(frozen=True)
 class Formula:
-    """A result and the terms from which `compute` gets it, in base units. `is_bare_factor`: it may be off by a stated dilution."""
+    """A result and the terms from which `compute` gets it, in base units.
+
+    `has_dilution`: the result is multiplied by the dilution factor of the record. `largest_ratio`: the terms are readings of
+    one signal and differ at most by this factor; None allows any terms.
+    """
 
     name: str
     result: Term
     terms: tuple[Term, ...]
     compute: Callable[..., Decimal]
     has_dilution: bool = False
+    largest_ratio: Decimal | None = None
 
 
 _NUMBER = ("", "count")
-_ANYTHING = compile_label("")
 _COLONIES = Term(
     compile_label(r"\bcolon(?:y|ies)\b|\bcfu\b|\bkolonien\b|\bcounted\b"),
     _NUMBER,
@@ -76,11 +83,24 @@ _PEAK = Term(
 )
 _CHANGE = Term(compile_label(r"(?:Δ|delta ?|\bd)[fr] ?(?:/|over) ?[fr] ?0?(?!\w)"), ("",))
 _RELATIVE_CHANGE = Term(_CHANGE.words, ("ratio",))
+# "F0 1 000" may be read as 1; a signal rises less than twentyfold.
+_SIGNAL_RATIO = Decimal(20)
 FORMULAS = (
+    # The base unit of a volume is µL, that of a number density 1/mL.
     Formula("CFU", _CFU, (_COLONIES, _PLATED), lambda n, volume: n / volume * 1000, has_dilution=True),
-    Formula("change over baseline", _CHANGE, (_PEAK, _BASELINE), lambda peak, base: (peak - base) / base),
     Formula(
-        "change over baseline", _RELATIVE_CHANGE, (_PEAK, _BASELINE), lambda peak, base: (peak - base) / base * 100
+        "change over baseline",
+        _CHANGE,
+        (_PEAK, _BASELINE),
+        lambda peak, base: (peak - base) / base,
+        largest_ratio=_SIGNAL_RATIO,
+    ),
+    Formula(
+        "change over baseline",
+        _RELATIVE_CHANGE,
+        (_PEAK, _BASELINE),
+        lambda peak, base: (peak - base) / base * 100,
+        largest_ratio=_SIGNAL_RATIO,
     ),
 )
 
@@ -104,9 +124,8 @@ def _check_formulas_of(transition: Transition, stated: Entry, record: Sequence[E
         others = [entry for entry in others if not formula.result.matches(entry.claim, entry.label)]
         choices = _choose(others, formula.terms)
         factors = entries.list_factors(transition) if formula.has_dilution else {entries.ONE}
-        if formula.name == "change over baseline":
-            # Readings of one signal: "F0 1 000" may be read as 1.
-            choices = [choice for choice in choices if _is_close(choice, Decimal(20))]
+        if formula.largest_ratio is not None:
+            choices = [choice for choice in choices if _is_close(choice, formula.largest_ratio)]
         results = [
             formula.compute(*(claim.value for claim in choice)) * factor for choice in choices for factor in factors
         ]
@@ -124,7 +143,8 @@ def _choose(candidates: Iterable[Entry], terms: Sequence[Term]) -> list[tuple[Cl
     return [choice for choice in islice(product(*columns), _MAX_CHOICES) if len({id(c) for c in choice}) == len(choice)]
 
 
-_MEAN = compile_label(r"\bmeans?\b|\baverage\b|\bavg\b|\bmittel\w*\b|\bmoyenne\b|\bmedia\b|(?<!\w)x̄")
+# "mean of 3.40, 3.41, 3.42": readings follow.
+_MEAN = compile_label(r"\b(?:means?|average|avg)\b(?! of$)|\bmittel\w*\b|\bmoyenne\b|\bmedia\b|(?<!\w)x̄")
 _NO_MEAN = compile_label(
     r"\b(?:sd|stdev|rsd|cv|sem|spread|range|deviation|standard)\b|\bmeans that\b|\bmean of (?:[a-z]+ )?(?:cells|particles|the population)\b|\bmean (?:\w+ ){0,3}(?:fluorescence|intensity|signal)\b|\bmean of (?:the |all )|\bgeometric\b"
 )
@@ -146,22 +166,22 @@ def _list_series(candidates: Iterable[Entry], dimension: str) -> Iterator[list[C
     """Yield the readings of each observation: numbers of one dimension that are no mean and no spread, at least two."""
     by_subject: dict[str, list[Claim]] = {}
     for entry in candidates:
-        is_reading = not _MEAN.search(entry.claim.own_label) and not any(
-            pattern.search(entry.claim.own_label) for _, pattern, _ in _SPREADS
+        is_reading = not _MEAN.search(entry.own_label) and not any(
+            pattern.search(entry.own_label) for _, pattern, _ in _SPREADS
         )
         if entry.claim.dimension == dimension and is_reading:
             by_subject.setdefault(entry.subject, []).append(entry.claim)
     for found in by_subject.values():
-        if 2 <= len(found) <= 60:
+        if 2 <= len(found) <= _MAX_READINGS:
             yield found
     # One reading in each observation.
     single = [found[0] for found in by_subject.values() if len(found) == 1]
-    if 2 <= len(single) <= 60:
+    if 2 <= len(single) <= _MAX_READINGS:
         yield single
 
 
 def _check_mean(stated: Entry, observed: Sequence[Entry]) -> Findings:
-    """Yield an error if a stated mean is not within any list of readings near it, or not the mean of any."""
+    """Yield an error if a stated mean is that of no part of the only list of readings near it, in its row or anywhere."""
     claim = stated.claim
     label = stated.own_label
     if claim.dimension == "" and claim.step >= Decimal("0.5") and claim.value < 100:
@@ -169,10 +189,16 @@ def _check_mean(stated: Entry, observed: Sequence[Entry]) -> Findings:
     if not _MEAN.search(label) or _NO_MEAN.search(label) or claim.value <= 0:
         return
     rest = [entry for entry in observed if entry is not stated and entry.claim is not claim]
-    lists = [found for found in _list_series(rest, claim.dimension) if all(c.value > 0 for c in found)]
+    row = [
+        entry for entry in rest if claim.group and (entry.subject, entry.claim.group) == (stated.subject, claim.group)
+    ]
     # Readings of the same thing are near each other, and a mean of them is, even if it is wrong, not far away.
-    lists = [found for found in lists if _is_close(found, Decimal("1.5")) and _is_close([*found, claim], Decimal(3))]
-    if len(lists) != 1 or len(rest) > 60:
+    lists = [
+        found
+        for found in list(_list_series(row, claim.dimension)) or _list_series(rest, claim.dimension)
+        if _is_close(found, Decimal("1.5")) and _is_close([*found, claim], Decimal(3))
+    ]
+    if len(lists) != 1 or len(rest) > _MAX_READINGS:
         return
     found = lists[0]
     results = [sum((c.value for c in part), Decimal(0)) / len(part) for part in _list_parts(found)]
@@ -181,7 +207,8 @@ def _check_mean(stated: Entry, observed: Sequence[Entry]) -> Findings:
     allowed = (
         margin + claim.step * Decimal("1.2") + (nearest * entries.APPROXIMATE if claim.is_approximate else Decimal(0))
     )
-    shown = entries.format_number(nearest, claim.dimension), entries.format_number(claim.value, claim.dimension)
+    # The first part is the whole list.
+    shown = entries.format_number(results[0], claim.dimension), entries.format_number(claim.value, claim.dimension)
     text = f"the mean of the readings is {shown[0]}, not {shown[1]}"
     yield from compare(
         "L20", stated.subject, nearest, claim.value, claim.dimension, text, allowed, allowed, shown=shown
@@ -189,24 +216,25 @@ def _check_mean(stated: Entry, observed: Sequence[Entry]) -> Findings:
 
 
 def _list_parts(found: Sequence[Claim]) -> list[Sequence[Claim]]:
-    """Return all readings, and all but one or some neighbouring ones: an outlier may be left out, a list may have two samples."""
-    parts = (
-        [found[i:j] for i in range(len(found)) for j in range(i + 2, len(found) + 1)] if len(found) <= 12 else [found]
-    )
-    if len(found) <= 12:
-        parts += [[*found[:i], *found[i + 1 :]] for i in range(len(found)) if len(found) > 2]
+    """Return all readings, then all but one and every run of neighbours: an outlier may be left out, a list have two samples."""
+    parts: list[Sequence[Claim]] = [found]
+    if 2 < len(found) <= _MAX_PARTED:
+        runs = ((i, j) for i in range(len(found)) for j in range(i + 2, len(found) + 1))
+        parts += [found[i:j] for i, j in runs if j - i < len(found)]
+        parts += [[*found[:i], *found[i + 1 :]] for i in range(len(found))]
     return parts
 
 
 def _is_close(found: Sequence[Claim], factor: Decimal) -> bool:
+    """Return whether all values are positive and the largest is at most `factor` times the smallest."""
     values = [claim.value for claim in found]
     return min(values) > 0 and max(values) <= min(values) * factor
 
 
 def _check_spread(stated: Entry, observed: Sequence[Entry]) -> Findings:
-    """Yield an error if a stated standard deviation is not that of any list of readings."""
+    """Yield an error if a stated standard deviation, absolute or in %, is that of no part of the only list of readings."""
     for name, pattern, is_relative in _SPREADS:
-        if not pattern.search(stated.claim.own_label) or stated.claim.value <= 0:
+        if not pattern.search(stated.own_label) or stated.claim.value <= 0:
             continue
         if is_relative != (stated.claim.dimension == "ratio"):
             continue
@@ -216,10 +244,11 @@ def _check_spread(stated: Entry, observed: Sequence[Entry]) -> Findings:
         lists = [found for found in lists if _is_close(found, Decimal("1.5"))]
         if len(lists) != 1:
             return
+        # The standard deviations of the whole list come first, with n - 1 and with n in the denominator.
         results, rounding = [], Decimal(0)
         for part in _list_parts(lists[0]):
             values = [claim.value for claim in part]
-            mean, spread = sum(values) / len(values), stdev(values)
+            mean, spread = sum(values, Decimal(0)) / len(values), stdev(values)
             n = Decimal(len(values))
             for deviation in (spread, spread * ((n - 1) / n).sqrt()):
                 results.append(deviation / mean * 100 if is_relative else deviation)
@@ -227,7 +256,7 @@ def _check_spread(stated: Entry, observed: Sequence[Entry]) -> Findings:
         nearest = min(results, key=lambda value: abs(value - stated.claim.value))
         allowed = nearest * Decimal("0.08") + stated.claim.step * 2 + rounding * 2
         shown = (
-            entries.format_number(nearest, stated.claim.dimension),
+            entries.format_number(results[0], stated.claim.dimension),
             entries.format_number(stated.claim.value, stated.claim.dimension),
         )
         text = f"the {name} of the readings is {shown[0]}, not {shown[1]}"

@@ -1,4 +1,4 @@
-"""L20 and L04: shares of gates, ratios of named signals, molar ratios of elements and net masses, with terms from anywhere in the record."""
+"""L20: ratios of named signals, molar ratios of elements, net masses and numbers per cell, with terms from anywhere in the record."""
 
 import re
 from collections.abc import Sequence
@@ -16,13 +16,8 @@ from simulation.checker.results.entries import Entry
 
 _MAX_TERMS = 40
 _MAX_UNQUALIFIED = 3  # numbers of one name; of more, as of a series, one without a name of its own may be any
-_GATE = re.compile(
-    r"([\w+-]+(?: [\w+-]+)?) (?:of|in|among|%? ?of all|as share of|/) (?:all |the |parent )?([\w+-]+(?: [\w+-]+)?)"
-)
-_COUNTED = compile_label(
-    r"\bevents?\b|\bcounts?\b|\bn\b|\bcells?\b|\bgate\b|\bcolon(?:y|ies)\b|\bparticles?\b|\banimals?\b|\bembryos?\b|\blarvae\b"
-)
 _RATIO = compile_label(r"\bratio\b|\bquotient\b|\bverh(?:ä|ae)ltnis\b|\brapport\b")
+_NO_NAMES = words.word_set("% of the a in for as is are and at pct percent")
 _RELATIVE = compile_label(r"\br ?/ ?r_?0\b|\bchange\b|\bnormali[sz]ed\b|Δ|\bdelta\b|\bfold\b")  # a ratio of ratios
 _PAIR = compile_label(
     r"(?<![\w/])([a-z][\w+α-ω.-]{0,14})\s?(?:/|:| to | over |-to-)\s?([a-z][\w+α-ω.-]{0,14})(?![\w/])"
@@ -36,7 +31,7 @@ _GROSS, _TARE = (
 
 
 def check_named_ratios(transition: Transition) -> Findings:
-    """L20: check shares of gates, ratios of named signals, molar ratios of elements, and net masses."""
+    """L20: check ratios of named signals, molar ratios of elements, net masses, and numbers per cell."""
     record = entries.list_entries(transition)
     observed = [entry for entry in record if entry.is_observed]
     if len(observed) > _MAX_TERMS * 5:
@@ -48,9 +43,10 @@ def check_named_ratios(transition: Transition) -> Findings:
     for stated in record:
         if not stated.is_observed:
             yield from _check_number_per_cell(stated, record)
+            yield from _check_named_ratio(stated, [entry for entry in record if entry.subject == stated.subject])
 
 
-def _check_named_ratio(stated: Entry, observed: Sequence[Entry]) -> Findings:
+def _check_named_ratio(stated: Entry, others: Sequence[Entry]) -> Findings:
     """Yield an error if a ratio that names its two terms is the quotient of no numbers with these names."""
     claim = stated.claim
     if claim.dimension not in ("", "ratio") or claim.value <= 0 or _RELATIVE.search(stated.label):
@@ -58,7 +54,7 @@ def _check_named_ratio(stated: Entry, observed: Sequence[Entry]) -> Findings:
     for match in _PAIR.finditer(stated.label[:300]):
         if not (claim.dimension == "ratio" or _RATIO.search(stated.label)) or match[1].lower() == match[2].lower():
             continue
-        above, below = (_find_named(name, stated, observed) for name in match.groups())
+        above, below = (_find_named(name, stated, others) for name in match.groups())
         if not 0 < len(above) <= _MAX_TERMS or not 0 < len(below) <= _MAX_TERMS:
             continue
         scale = Decimal(100) if claim.dimension == "ratio" else entries.ONE
@@ -66,12 +62,12 @@ def _check_named_ratio(stated: Entry, observed: Sequence[Entry]) -> Findings:
         yield from entries.compare_results(stated, results, f"ratio of {match[1]} to {match[2]}")
 
 
-def _find_named(name: str, stated: Entry, observed: Sequence[Entry]) -> list[Decimal]:
+def _find_named(name: str, stated: Entry, others: Sequence[Entry]) -> list[Decimal]:
     """Return the numbers that are called `name` and are no ratio."""
     word = re.compile(rf"(?<![\w/]){re.escape(name)}(?![\w/]|\s?/)", re.IGNORECASE)
     found = [
         entry
-        for entry in observed
+        for entry in others
         if entry is not stated
         and entry.claim.dimension in ("", "count")
         and entry.claim.value > 0
@@ -79,7 +75,7 @@ def _find_named(name: str, stated: Entry, observed: Sequence[Entry]) -> list[Dec
         and not _RATIO.search(entry.label)
     ]
     # "YFP/CFP end" is of "YFP end" and not of "YFP before"; "C3" is of the well C3.
-    rest = set(words.tokenize(_PAIR.sub(" ", _RATIO.sub(" ", stated.own_label))))
+    rest = set(words.tokenize(_PAIR.sub(" ", _RATIO.sub(" ", stated.own_label)))) - _NO_NAMES
     same = [entry for entry in found if rest and rest <= set(words.tokenize(entry.own_label))]
     if rest:
         return [entry.claim.value for entry in same]
@@ -117,7 +113,7 @@ def _list_elements(label: str) -> list[str]:
 def _check_net_mass(stated: Entry, record: Sequence[Entry]) -> Findings:
     """Yield an error if a net mass is the difference of no two masses of a record that has gross and tare."""
     claim = stated.claim
-    if claim.dimension != "mass" or not _NET.search(claim.own_label) or claim.value <= 0:
+    if claim.dimension != "mass" or not _NET.search(stated.own_label) or claim.value <= 0:
         return
     masses = [entry for entry in record if entry.claim.dimension == "mass" and entry is not stated]
     if not any(_GROSS.search(e.label) for e in masses) or not any(_TARE.search(e.label) for e in masses):

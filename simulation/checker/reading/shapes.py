@@ -43,19 +43,12 @@ def _join_unit(data: Mapping[str, Any]) -> str | None:
     rest = {key: value for key, value in data.items() if not isinstance(value, bool)}
     if len(rest) != 2 or len(data) > 3:
         return None
-    number, (key, unit) = next(iter(rest.values())), list(rest.items())[1]
-    if not _is_bare_number(number):
-        (key, unit), number = next(iter(rest.items())), unit
-    if (
-        not _is_bare_number(number)
-        or not isinstance(unit, str)
-        or not units.find_dimension(unit)
-        or len(unit) >= _MAX_UNIT
-    ):
+    (key, unit), (_, number) = sorted(rest.items(), key=lambda item: _is_bare_number(item[1]))
+    if not _is_bare_number(number) or not isinstance(unit, str) or len(unit) >= _MAX_UNIT:
         return None
     # A single letter may be a name: {"passage": 5, "strain": "A"}.
     is_unit = len(unit.strip()) > 1 or key.lower() in leaves.UNIT_KEYS
-    return f"{number} {unit}" if is_unit else None
+    return f"{number} {unit}" if is_unit and units.find_dimension(unit) else None
 
 
 def _is_bare_number(value: Any) -> bool:

@@ -116,6 +116,7 @@ def check_formulas(transition: Transition) -> Findings:
 
 
 def _check_formulas_of(transition: Transition, stated: Entry, record: Sequence[Entry]) -> Findings:
+    """Yield an error if a stated number is the result of a formula, and no choice of its terms gives it."""
     for formula in FORMULAS:
         if not formula.result.matches(stated.claim, stated.own_label) or stated.claim.value <= 0:
             continue

@@ -31,6 +31,8 @@ SUITES = (
     (DEVELOPMENT, "Unseen suite, development half"),
     ("second.jsonl", "Second set (developed on since)"),
     ("third.jsonl", "Third set (developed on since)"),
+    ("fourth.jsonl", "Fourth set (developed on since)"),
+    ("unread.jsonl", "Unread set (no developer has opened it)"),
     ("handmade.jsonl", "Written by hand, in foreign spellings (never used for tuning)"),
 )
 UNSEEN_START = "<!-- unseen: written by python -m simulation.checker.suite --sealed -->"

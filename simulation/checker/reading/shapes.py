@@ -85,7 +85,25 @@ def _read_cells(rows: list[list[Any]]) -> Any:
     header = [str(cell) for cell in rows[0]]
     if not has_header or len(set(header)) != width:
         return None
-    return [dict(zip(header, row, strict=True)) for row in rows[1:]]
+    objects = [dict(zip(header, row, strict=True)) for row in rows[1:]]
+    return objects if len(objects) > 1 else objects[0]
+
+
+def _read_header_and_row(header: str, row: str) -> dict[str, str] | None:
+    """Return {heading: cell} of two lines with as many cells, whatever separates them, None for other lines."""
+    for separator in ("\t", "|", ";", ","):
+        names, cells = ([cell.strip() for cell in line.strip("|").split(separator)] for line in (header, row))
+        is_header = all(
+            re.search(r"[^\W\d]", name) and not _has_number(name) and len(name.split()) < 5 for name in names
+        )
+        if (
+            len(names) == len(cells) > 1
+            and is_header
+            and len(set(names)) == len(names)
+            and any(map(_has_number, cells))
+        ):
+            return dict(zip(names, cells, strict=True))
+    return None
 
 
 def _find_unit_of_heading(heading: str) -> str:
@@ -100,9 +118,11 @@ def _has_number(cell: Any) -> bool:
 
 def _read_text(text: str) -> Any:
     """Return the table or the fields that a text consists of, None if it is prose."""
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    if len(lines) == 2 and (row := _read_header_and_row(*lines)) is not None:
+        return row
     if "|" not in text:
         return None
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if len(lines) == 1:
         fields = [_FIELD.fullmatch(part) for part in text.split("|")]
         if len(fields) > 1 and all(fields) and len({match[1] for match in fields if match}) == len(fields):

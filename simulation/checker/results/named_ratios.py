@@ -9,7 +9,7 @@ from simulation.checker import chemistry
 from simulation.checker.findings import Findings
 from simulation.checker.reading import words
 from simulation.checker.reading.transition import Transition
-from simulation.checker.relations.arithmetic import compile_label
+from simulation.checker.relations.arithmetic import compile_label, is_count
 from simulation.checker.relations.records import ELEMENT_NAMES
 from simulation.checker.results import entries
 from simulation.checker.results.entries import Entry
@@ -18,7 +18,11 @@ _MAX_TERMS = 40
 _MAX_UNQUALIFIED = 3  # numbers of one name; of more, as of a series, one without a name of its own may be any
 _RATIO = compile_label(r"\bratio\b|\bquotient\b|\bverh(?:ä|ae)ltnis\b|\brapport\b")
 _NO_NAMES = words.word_set("% of the a in for as is are and at pct percent")
+_SHARE_OF = compile_label(
+    r"\b(?:share|frac(?:tion)?|percent(?:age)?|%|proportion)\b(?: [\w+-]+)? (?:of|in|among) (?:all |the )?([\w+ -]{2,40}?)(?= (?:pct|percent|%)|,|;|$)"
+)
 _RELATIVE = compile_label(r"\br ?/ ?r_?0\b|\bchange\b|\bnormali[sz]ed\b|Δ|\bdelta\b|\bfold\b")  # a ratio of ratios
+_ABSORBANCE = compile_label(r"a ?[0-9]{3}")  # may be at another path length than its ratio's
 _PAIR = compile_label(
     r"(?<![\w/])([a-z][\w+α-ω.-]{0,14})\s?(?:/|:| to | over |-to-)\s?([a-z][\w+α-ω.-]{0,14})(?![\w/])"
 )
@@ -38,6 +42,7 @@ def check_named_ratios(transition: Transition) -> Findings:
         return
     for stated in observed:
         yield from _check_named_ratio(stated, observed)
+        yield from _check_gate_share(stated, observed)
         yield from _check_element_ratio(stated, record)
         yield from _check_net_mass(stated, record)
     for stated in record:
@@ -52,14 +57,41 @@ def _check_named_ratio(stated: Entry, others: Sequence[Entry]) -> Findings:
     if claim.dimension not in ("", "ratio") or claim.value <= 0 or _RELATIVE.search(stated.label):
         return
     for match in _PAIR.finditer(stated.label[:300]):
-        if not (claim.dimension == "ratio" or _RATIO.search(stated.label)) or match[1].lower() == match[2].lower():
+        if match[1].lower() == match[2].lower():
             continue
         above, below = (_find_named(name, stated, others) for name in match.groups())
+        # "YFP/CFP end: 1.52" is a ratio if there are one YFP and one CFP; "a.u./s" is a unit.
+        is_ratio = claim.dimension == "ratio" or _RATIO.search(stated.label)
+        is_one_each = len(above) == len(below) == 1 and not _ABSORBANCE.fullmatch(match[1])
+        if not is_ratio and not ("/" in match[0] and is_one_each and match[0] in stated.own_label):
+            continue
         if not 0 < len(above) <= _MAX_TERMS or not 0 < len(below) <= _MAX_TERMS:
             continue
         scale = Decimal(100) if claim.dimension == "ratio" else entries.ONE
         results = [a / b * scale for a in above for b in below if b]
         yield from entries.compare_results(stated, results, f"ratio of {match[1]} to {match[2]}")
+
+
+def _check_gate_share(stated: Entry, observed: Sequence[Entry]) -> Findings:
+    """Yield an error if a share of a named gate is the share of no other count in the count of that gate."""
+    claim = stated.claim
+    match = _SHARE_OF.search(stated.own_label) if claim.dimension == "ratio" and 0 < claim.value <= 100 else None
+    if match is None:
+        return
+    whole = set(words.tokenize(match[1])) - _NO_NAMES
+    own = set(words.tokenize(_SHARE_OF.sub(" ", stated.own_label))) - _NO_NAMES - whole
+    counts = [e for e in observed if e.claim.dimension in ("", "count") and e.claim.value >= 1 and is_count(e.claim)]
+    named = [(entry, set(words.tokenize(entry.own_label)) - _NO_NAMES) for entry in counts]
+    wholes = [entry.claim.value for entry, names in named if whole and whole <= names]
+    # The part has to be there, too: a count that shares a word with the share and is not the whole.
+    has_part = any(own & names and not whole <= names for _, names in named) or any(
+        own & names and entry.claim.value != max(wholes, default=entry.claim.value) for entry, names in named
+    )
+    if own and has_part and 0 < len(wholes) <= _MAX_UNQUALIFIED and len(counts) <= _MAX_TERMS:
+        results = [
+            entry.claim.value / value * 100 for entry in counts for value in wholes if entry.claim.value <= value
+        ]
+        yield from entries.compare_results(stated, results, f"share of {match[1].strip()}")
 
 
 def _find_named(name: str, stated: Entry, others: Sequence[Entry]) -> list[Decimal]:

@@ -91,3 +91,20 @@ def test_number_per_cell_is_the_number_of_particles_over_that_of_cells() -> None
 
     assert "L20" not in check("5")  # 1e7 /mL x 0.1 mL / 2e5 = 5
     assert "L20" in check("8")
+
+
+def test_ratio_without_the_word_is_read_if_there_is_one_signal_of_each_name() -> None:
+    # 900 / 500 = 1.80; "counts/s" is a unit and not a ratio.
+    signals = ("donor end", "500"), ("acceptor end", "900")
+    assert find_codes(*signals, ("acceptor/donor end", "1.80")) == set()
+    assert find_codes(*signals, ("acceptor/donor end", "1.30")) == {"L20"}
+    assert find_codes(*signals, ("rate, counts/s", "1.30")) == set()
+
+
+def test_share_of_a_gate_is_a_count_over_the_count_of_this_gate() -> None:
+    # 1200 / 8000 = 15 %; 1200 of all 10000 events would be 12 %.
+    counts = ("events recorded", "10000"), ("single cells", "8000"), ("mCherry positive", "1200")
+    assert find_codes(*counts, ("mCherry share of single cells", "15.0 %"), action="FlowCytometry") == set()
+    assert find_codes(*counts, ("mCherry share of single cells", "12.0 %"), action="FlowCytometry") == {"L20"}
+    # The count of the part is not there, so nothing is compared.
+    assert find_codes(*counts[:2], ("mCherry share of single cells", "12.0 %"), action="FlowCytometry") == set()

@@ -110,3 +110,14 @@ def test_shape_of_deep_nesting_ends() -> None:
     for _ in range(50):
         nested = [nested]
     assert normalise_shapes(nested) == nested
+
+
+@pytest.mark.parametrize("separator", ["\t", ";", " | ", ","])
+def test_text_of_a_heading_and_one_row_is_an_object_whatever_separates_its_cells(separator: str) -> None:
+    text = "\n".join(separator.join(cells) for cells in (("vol_mL", "KCl_mM"), ("12.5", "40")))
+    assert normalise_shapes(text) == {"vol_mL": "12.5", "KCl_mM": "40"}
+
+
+def test_text_of_two_sentences_stays_a_text() -> None:
+    text = "The pellet is white, firm and small.\nThe rest, about 2 mL, was clear, cold and kept."
+    assert normalise_shapes(text) == text

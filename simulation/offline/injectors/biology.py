@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import Decimal
 
 from simulation.offline.injectors import edits, sizes
+from simulation.offline.injectors.names import count_marks, count_numbers
 
 # Liquids of a bench in which cells burst, are fixed or dissolve, and liquids that are media or buffers for them.
 _LETHAL = re.compile(
@@ -44,7 +45,6 @@ _CODONS = (
     ("stop codon TAA", "stop codon TCA"),
 )
 _ALLELES = (("C only (CAG)", "C only (TAG)"), ("T only (TAG)", "T only (CAG)"), ("(CAG and TAG)", "(CAG and CAC)"))
-_PUNCTUATION = re.compile(r"[^\w\s]")
 _SKIPPED = 0.7
 _READ_END = re.compile(r"(?<=to )[0-9]+(?= of GFP)|(?<=from base )[0-9]{3}\b|(?<=at base )[0-9]+\b")
 
@@ -66,10 +66,12 @@ def _change_medium(case: edits.Case, rng: random.Random, fits: edits.Predicate) 
     cultures = [one for one in case.materials if "medium" in one.draft.properties and one.phase in _LIVING]
     for material in edits.sample_places(rng, cultures):
         right = str(material.draft.properties["medium"])
+        # Media are often mixtures with long names; without this, planted ones would have fewer numbers and marks. It is
+        # drawn once, because one plain name among several would be as likely to be chosen as all of them.
+        allows_plain = rng.random() >= _SKIPPED
         for name in edits.sample_places(rng, sorted(set(liquids)))[:3]:
-            # Media are often mixtures with long names; without this, the planted ones would have less punctuation.
-            is_plain = len(_PUNCTUATION.findall(name)) < len(_PUNCTUATION.findall(right))
-            if name not in right and not (is_plain and rng.random() < _SKIPPED):
+            is_plain = any(count(name) < count(right) for count in (count_marks, count_numbers))
+            if name not in right and (allows_plain or not is_plain):
                 yield (
                     f"the cells of {material.name} are in {name}; their medium is {right}",
                     material.change("medium", name),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from simulation.lab.materials import AVAILABLE, NOT_AVAILABLE, Material, describe_whereabouts
 from simulation.offline.injectors import edits
-from simulation.offline.injectors.names import choose_like_names, list_notes
+from simulation.offline.injectors.names import choose_like_names, count_digits, list_notes
 
 _FLUIDS = ("liquid", "suspension", "adherent culture")
 _NOT_FLUID = ("frozen", "powder", "solid", "gel", "empty container")
@@ -230,11 +230,23 @@ def _change_vessel(
         )
         if right is None or content is None or right[0] != str(material.draft.properties.get("container")):
             continue
-        for vessel, capacity in case.list_vessels():
-            holds = edits.parse_amount(capacity, "volume")
-            if pattern.search(vessel) and holds and content.value <= holds.value and capacity != right[1]:
+        fitting = [
+            (vessel, capacity)
+            for vessel, capacity in case.list_vessels()
+            if pattern.search(vessel) and capacity != right[1] and _holds(capacity, content.value)
+        ]
+        # A plate is named after its number of wells, which has more digits than the capacity of most tubes.
+        distances = [abs(sum(map(count_digits, vessel)) - sum(map(count_digits, right))) for vessel in fitting]
+        for (vessel, capacity), distance in zip(fitting, distances, strict=True):
+            if distance == min(distances):
                 explanation = f"{material.name} is in a {vessel}: {why}, and it is still in a {right[0]}"
                 yield explanation, material.change("container", vessel), material.change("container_capacity", capacity)
+
+
+def _holds(capacity: str, volume: Decimal) -> bool:
+    """Return whether a vessel of this capacity can hold a volume in µL."""
+    limit = edits.parse_amount(capacity, "volume")
+    return limit is not None and volume <= limit.value
 
 
 def _read_vessel(material: Material | None) -> tuple[str, str] | None:

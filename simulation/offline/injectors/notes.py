@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from simulation.offline.injectors import edits, sizes
 from simulation.offline.injectors.handling import find_harm
-from simulation.offline.injectors.names import choose_like_names, list_notes
+from simulation.offline.injectors.names import choose_like_names, count_numbers, list_notes
 
 _DRAWN = re.compile(r"Delivered from |Taken off |Volume of ")
 _TIMES = re.compile(r"(?P<times>[0-9]+) ×")
@@ -147,6 +147,9 @@ def _change_source(
         # Another replicate of the same is left out: nobody would call that a wrong source.
         possible = weighed if note.value.endswith(" g") else names
         others = [name for name in possible if edits.NUMBER.sub("#", name) != edits.NUMBER.sub("#", right)]
+        # What is delivered most has numbers in its name, as in DMEM with 10 % FBS, and most other names have none: without
+        # this, missing numbers would give a wrong source away.
+        others = [name for name in others if count_numbers(name) == count_numbers(right)]
         alike = choose_like_names(others, right, most_marks)
         is_like = not reagent_class or find_reagent_class(right) == reagent_class
         for name in alike if note.description in sources and is_like else ():

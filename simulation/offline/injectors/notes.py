@@ -25,7 +25,6 @@ _REAGENT_CLASSES = {
     "drug": re.compile(r"[Ii]onomycin|[Ff]orskolin|IBMX|EGTA|[Tt]etrodotoxin|[Pp]uromycin|[Pp]olybrene|[Gg]entamicin|L-glutamate|CNQX|D-AP5"),
     "medium": re.compile(r"DMEM|Neurobasal|[Mm]edium|[Bb]roth|\bLB\b|HBSS|[Ii]maging buffer|Opti-MEM"),
 }  # fmt: skip
-_FEWER_NUMBERS_SKIPPED = 0.7  # share of notes in which no source with fewer numbers in its name is put
 _LEAST_OFF, _MOST_OFF = 3.0, 9.0  # °C by which a display is off subtly; no incubator or room drifts so far
 _LETHAL_DISPLAY = (62.0, 94.0)  # °C
 _VIOLET, _VIOLET_SOURCES = "deep violet, clear", ("violet", "purple", "permanganate")
@@ -149,10 +148,9 @@ def _change_source(
         possible = weighed if note.value.endswith(" g") else names
         others = [name for name in possible if edits.NUMBER.sub("#", name) != edits.NUMBER.sub("#", right)]
         # Names of what is often delivered have numbers, as in DMEM with 10 % FBS, and most others have none: without this,
-        # missing numbers would give a wrong source away.
-        if rng.random() < _FEWER_NUMBERS_SKIPPED:
-            others = [name for name in others if count_numbers(name) >= count_numbers(right)]
-        alike = choose_like_names(others, right, most_marks)
+        # missing numbers would give a wrong source away. They may be missing where no other name fits.
+        numbered = [name for name in others if count_numbers(name) >= count_numbers(right)]
+        alike = choose_like_names(numbered, right, most_marks) or choose_like_names(others, right, most_marks)
         is_like = not reagent_class or find_reagent_class(right) == reagent_class
         for name in alike if note.description in sources and is_like else ():
             explanation = f"the note says that {name} was delivered; the step delivered {right}"

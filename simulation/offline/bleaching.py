@@ -34,7 +34,7 @@ class Fluorophore(NamedTuple):
 
 
 _FLUOROPHORES = (
-    Fluorophore("blue", 0, 55),  # EBFP2
+    Fluorophore("blue", 0, 55),  # EBFP2 (Ai et al., Biochemistry 2007)
     Fluorophore("cyan", 405, 64),  # mCFP
     Fluorophore("green", 455, 174),  # EGFP, of which calcium and glutamate sensors are made
     Fluorophore("yellow", 500, 60),  # EYFP

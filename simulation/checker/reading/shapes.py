@@ -107,7 +107,7 @@ def _read_header_and_row(header: str, row: str) -> dict[str, str] | None:
 
 
 def _find_unit_of_heading(heading: str) -> str:
-    """Return what stands in brackets or after a stroke or comma at the end of a heading: "mg" of "mass (mg)", else ""."""
+    """Return what is in brackets or after a stroke or comma at the end of a heading: "mg" of "mass (mg)", else ""."""
     match = re.search(r"[(\[/,]\s*([^()\[\]]{1,12})[)\]]?\s*$", heading)
     return match[1].strip() if match else ""
 

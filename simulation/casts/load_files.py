@@ -47,7 +47,7 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
                 ["slug"],
                 [
                     {key: data[key] for key in ("slug", "name", "group", "goal", "max_steps")}
-                    | {"data": data, "sha256": _hash_experiment(data)}
+                    | {"data": data, "sha256": hash_experiment(data)}
                     for _, data in specs
                 ],
             ),
@@ -57,12 +57,22 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
         return loaded | load_models(players)
 
 
-def _hash_experiment(data: Mapping[str, Any]) -> str:
-    """Return the digest that episodes store: of the experiment and of the rules that simulate it.
+def hash_experiment(data: Mapping[str, Any], version: int = RULES_VERSION) -> str:
+    """Return the digest that episodes store: of the experiment and of the version of the rules that simulate it.
 
     Attempts, study items and recordings of two digests are never mixed.
     """
-    return hash_json({"experiment": data, "rules": RULES_VERSION})
+    return hash_json({"experiment": data, "rules": version})
+
+
+def has_digest(data: Mapping[str, Any], digest: str) -> bool:
+    """Return whether an experiment was stored with this digest under any version of the rules.
+
+    A site that was upgraded keeps the digests of the earlier version until `load_lab` runs; before version 2 they did not have one.
+    """
+    return digest == hash_json(data) or any(
+        digest == hash_experiment(data, version) for version in range(2, RULES_VERSION + 1)
+    )
 
 
 def parse_model_files(paths: Sequence[Path]) -> ModelFiles:

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from simulation.casts.load_files import hash_experiment
+
 
 class PlantedFault(NamedTuple):
     check: str
@@ -172,7 +174,8 @@ LABORATORY = (
     plant_fault("budgets of runs", "UPDATE simulation_run SET held_tokens = held_tokens + 1 WHERE max_cost IS NOT NULL",
           "simulation_run", "1050 tokens"),
     plant_fault("texts of calls", "DELETE FROM simulation_calltext", "simulation_modelcall", "the text"),
-    plant_fault("data of experiments", "UPDATE simulation_experiment SET data = '{}'", "simulation_experiment", "44136fa"),
+    plant_fault("data of experiments", "UPDATE simulation_experiment SET data = '{}'", "simulation_experiment",
+          hash_experiment({})[:7]),
     plant_fault("data of actions", "UPDATE simulation_catalogueentry SET data = '{}'", "simulation_catalogueentry", "44136fa"),
     plant_fault("setups of runs", "UPDATE simulation_run SET setup = '{\"cast\": 1}'", "simulation_run", "no digest"),
     plant_fault("texts of prompt sets", "UPDATE simulation_promptset SET files = '{}'", "simulation_promptset", "44136fa"),

@@ -9,7 +9,10 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from simulation.casts import load_files
+from simulation.casts.load_files import has_digest, hash_experiment
 from simulation.models import CatalogueEntry, Experiment
+from simulation.offline import RULES_VERSION
+from wetbench_site.text import hash_json
 
 pytestmark = pytest.mark.django_db
 
@@ -93,3 +96,12 @@ def test_action_with_an_unknown_handler_is_refused(fixtures_copy: Path) -> None:
     with pytest.raises(CommandError, match=r"Mix\.json:1: handler: is 'stir_by_magic'; allowed: .*transfer"):
         call_command("load_lab", directory=fixtures_copy)
     assert not CatalogueEntry.objects.exists()
+
+
+def test_experiments_match_the_digest_of_every_version_of_the_rules_and_no_other() -> None:
+    data = {"slug": "buffer", "goal": "Prepare a buffer."}
+    assert has_digest(data, hash_json(data))  # before the rules had a version
+    assert has_digest(data, hash_experiment(data, 2))
+    assert has_digest(data, hash_experiment(data))
+    assert not has_digest(data, hash_experiment(data, RULES_VERSION + 1))
+    assert not has_digest({**data, "goal": "Prepare another buffer."}, hash_experiment(data))

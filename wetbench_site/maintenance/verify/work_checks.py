@@ -13,7 +13,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Count, Exists, F, Max, Min, Model, OuterRef, Q
 
 from simulation.calls import call_log, run_usage
-from simulation.casts import pricing, run_config
+from simulation.casts import load_files, pricing, run_config
 from simulation.jobs import job_files
 from simulation.llm import prompt_sets
 from simulation.models import (
@@ -172,13 +172,17 @@ CALL_CHECKS = (
 _CHUNKS_PER_FETCH = 8  # chunks of 256 KiB each
 
 
-CONTENT_CHECKS = tuple(
+@build_check("data of experiments", Experiment)
+def check_experiments() -> Iterator[Violation]:
+    """An experiment matches the digest of its data and of a version of the offline rules."""
+    for slug, data, sha in iter_rows(Experiment.objects.order_by("pk").values_list("slug", "data", "sha256")):
+        if not load_files.has_digest(data, sha):
+            yield build_violation(Experiment, slug, sha or "no digest", load_files.hash_experiment(data))
+
+
+CONTENT_CHECKS = check_experiments, *tuple(
     build_digest_check(*details)
     for details in (
-        (
-            "data of experiments", "an experiment matches the digest of its data",
-            Experiment, ("slug", "data", "sha256"), hash_json,
-        ),
         (
             "data of actions", "an action of the catalogue matches the digest of its data",
             CatalogueEntry, ("name", "data", "sha256"), hash_json, ~Q(sha256=""),

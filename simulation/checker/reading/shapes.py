@@ -100,7 +100,7 @@ def _read_header_and_row(header: str, row: str) -> dict[str, str] | None:
             len(names) == len(cells) > 1
             and is_header
             and len(set(names)) == len(names)
-            and any(map(_has_number, cells))
+            and all(map(_has_number, cells))  # a row with a name is read as one of a table
         ):
             return dict(zip(names, cells, strict=True))
     return None

@@ -150,7 +150,11 @@ def test_visual_inspection_answers_only_questions_that_the_experiment_declares(s
 
 def test_images_are_recorded_without_any_content(small):
     assert small.read_values("ImageSample", "sample dish") == ["", ""]
-    assert small.read_values("UseMicroscope", "dish") == [""]
+    assert small.read_values("ImageSample", "dish") == [""]
+
+
+def test_microscope_without_fluorescence_shows_what_cells_look_like(small):
+    assert small.read_values("UseMicroscope", "dish") == ["cells attached and spread"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Task folders: reading them, masking functions, building workspaces, and the proof that a task is sound."""

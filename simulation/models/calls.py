@@ -7,7 +7,14 @@ from django.db.models import Q
 
 from simulation.models.episodes import Episode, Twin
 from simulation.models.jobs import Job
+from simulation.models.replication import CodeEpisode
 from simulation.models.runs import Run
+
+_SUBJECTS = ("episode", "twin", "job", "code_episode")
+
+
+def _is_only(subject: str) -> Q:
+    return Q(**{f"{name}__isnull": name != subject for name in _SUBJECTS})
 
 
 class CallText(models.Model):
@@ -35,14 +42,15 @@ class ModelCall(models.Model):
         ("fenced", "answered too late: another worker had taken over"),
     ]
     ROLES = [("agent", "agent"), ("transition", "transition model"), ("verdict", "classifier")]
-    ROLES += [("twin", "twin maker"), ("rating", "rater")]
+    ROLES += [("twin", "twin maker"), ("rating", "rater"), ("code", "coding agent"), ("helper", "helper")]
 
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     run = models.ForeignKey(Run, on_delete=models.PROTECT, related_name="calls")
-    # exactly one of these three is set (constraint call_of_one_thing)
+    # exactly one of these four is set (constraint call_of_one_thing)
     episode = models.ForeignKey(Episode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     twin = models.ForeignKey(Twin, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     job = models.ForeignKey(Job, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
+    code_episode = models.ForeignKey(CodeEpisode, null=True, blank=True, on_delete=models.PROTECT, related_name="calls")
     role = models.CharField(max_length=10, choices=ROLES)
     speaker = models.CharField(max_length=80, help_text="the player's name in its cast: model, or panel member")
     purpose = models.CharField(max_length=20, help_text="act, plan, summary, answer, repair, verdict, perturb, rate")
@@ -99,10 +107,12 @@ class ModelCall(models.Model):
             models.UniqueConstraint(
                 fields=["job", "number", "role", "speaker", "turn", "attempt"], name="call_once_in_job"
             ),
+            models.UniqueConstraint(
+                fields=["code_episode", "number", "role", "speaker", "turn", "attempt"],
+                name="call_once_in_code_episode",
+            ),
             models.CheckConstraint(
-                condition=Q(episode__isnull=False, twin__isnull=True, job__isnull=True)
-                | Q(episode__isnull=True, twin__isnull=False, job__isnull=True)
-                | Q(episode__isnull=True, twin__isnull=True, job__isnull=False),
+                condition=_is_only("episode") | _is_only("twin") | _is_only("job") | _is_only("code_episode"),
                 name="call_of_one_thing",
             ),
         ]

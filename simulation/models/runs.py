@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -31,6 +31,11 @@ REASONS = [
     ("no_slot", "the maximum number of calls is in progress"),
     ("old_worker", "the worker does not support this kind of job"),
     ("moving", "its input keeps changing"),
+    ("no_sandbox", "no sandbox can be used"),
+    ("no_sandbox_slot", "the maximum number of sandboxes is in use"),
+    ("sandbox_fault", "the sandbox failed repeatedly"),
+    ("task_changed", "the replication task was changed after the request"),
+    ("unvalidated", "the mask is not validated on this machine"),
 ]
 
 
@@ -40,7 +45,8 @@ class Run(models.Model):
     code = models.UUIDField(unique=True, default=uuid.uuid4, editable=False)
     submission_id = models.CharField(max_length=64, unique=True)
     kind = models.CharField(
-        max_length=10, choices=[("episodes", "episodes"), ("twins", "twins"), ("ratings", "ratings")]
+        max_length=10,
+        choices=[("episodes", "episodes"), ("twins", "twins"), ("ratings", "ratings"), ("code", "code episodes")],
     )
     cast = models.CharField(max_length=80)
     seed = models.BigIntegerField()
@@ -66,6 +72,9 @@ class Run(models.Model):
         default=dict, help_text="the cast with its models and prompt set as they were ordered; empty: rules alone"
     )
     setup_sha256 = models.CharField(max_length=64, blank=True)
+    conditions: "models.JSONField[Any, Any]" = models.JSONField(
+        default=dict, help_text="of code episodes: what agents see, and their limits"
+    )
     paused_at = models.DateTimeField(null=True, blank=True)
     replay = models.BooleanField(default=False, help_text="played from a recording: workers leave it alone")
     max_cost = models.DecimalField(max_digits=12, decimal_places=6, null=True, blank=True, help_text="US dollars")

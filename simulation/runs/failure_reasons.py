@@ -14,10 +14,20 @@ CAUSES: Mapping[str, str] = {
     "provider": "a provider",
     "refusal": "a refusal",
     "budget": "the budget",
+    "sandbox": "the sandbox",
     "wetbench": "WetBench",
 }
 _REASONS_OF_CAUSE: Mapping[str, tuple[str, ...]] = {
-    "wetbench": ("internal", "worker_lost", "experiment_changed", "old_worker", "moving"),
+    "wetbench": (
+        "internal",
+        "worker_lost",
+        "experiment_changed",
+        "old_worker",
+        "moving",
+        "task_changed",
+        "unvalidated",
+    ),
+    "sandbox": ("no_sandbox", "no_sandbox_slot", "sandbox_fault"),
     "simulator": ("cannot_be", "invalid_transition", "no_twin"),
     "classifier": ("no_verdict",),
     "refusal": ("refused",),
@@ -26,7 +36,10 @@ _REASONS_OF_CAUSE: Mapping[str, tuple[str, ...]] = {
 }
 _CAUSE_OF_REASON = {reason: cause for cause, reasons in _REASONS_OF_CAUSE.items() for reason in reasons}
 # Endings without a stored reason: the status is enough.
-_CAUSE_OF_STATUS = {"quit": "agent", "rejected_out": "agent", "truncated": "agent", "unusable": "simulator"}
+_CAUSE_OF_STATUS = {
+    "quit": "agent", "rejected_out": "agent", "truncated": "agent", "unusable": "simulator", "unreadable_out": "agent",
+    "out_of_steps": "agent", "out_of_time": "agent", "out_of_money": "agent",
+}  # fmt: skip
 # Waiting rows are left out, because they continue by themselves.
 _ENDED_OR_BLOCKED = ("failed", "blocked", *_CAUSE_OF_STATUS)
 _DESCRIPTIONS: Mapping[str, str] = {
@@ -35,12 +48,22 @@ _DESCRIPTIONS: Mapping[str, str] = {
     "rejected_out": "three rejections in a row",
     "truncated": "all steps were used without a submission",
     "unusable": "the twin does not differ, or its error is not described",
+    "unreadable_out": "three replies in a row could not be read",
+    "out_of_steps": "all steps were used",
+    "out_of_time": "all seconds of sandboxes were used",
+    "out_of_money": "the episode's own limit of cost was used",
 }
 _REMEDIES: Mapping[str, str] = {
     "quit": "The agent ended the episode itself. It counts as an attempt without evidence. You need not do anything.",
     "rejected_out": "Three actions in a row were rejected. It counts as an attempt; its last steps show what was rejected.",
     "truncated": "The agent used every step without submitting. It counts as an attempt. You need not do anything.",
     "unusable": "It is stored but excluded from studies. Retry sends the same prompt to the model again.",
+    "unreadable_out": "Three replies in a row were no tool call. It counts as an attempt; its last steps show the faults.",
+    "out_of_steps": "The agent used every step. It counts as an attempt, and its workspace was graded.",
+    "out_of_time": "The agent's commands used all seconds of sandboxes. It counts as an attempt, and its workspace was "
+    "graded.",
+    "out_of_money": "The agent's calls used the episode's own limit of cost. It counts as an attempt, and its workspace "
+    "was graded.",
     "internal": "An error in WetBench itself. Please report it with the lines of the worker's log, then retry.",
     "worker_lost": "Its worker process died three times in a row at the same step, perhaps because it ran out of "
     "memory. Check the worker's log, then retry.",
@@ -68,6 +91,14 @@ _REMEDIES: Mapping[str, str] = {
     "rate_limit": "The provider requested a pause. It continues automatically.",
     "no_slot": "The rate limit is reached: as many calls are under way as it allows. It continues automatically.",
     "old_worker": "A newer version of WetBench requested it. Restart the workers with that version; it then continues automatically.",
+    "no_sandbox": "No worker of this site can run sandboxes. `python manage.py sandbox_check` shows what is missing "
+    "(docs/sandbox.md). Then press Try again: it continues at the same step.",
+    "no_sandbox_slot": "As many sandboxes run as WETBENCH_SANDBOXES allows. It continues automatically.",
+    "sandbox_fault": "The sandbox could not start, or something outside stopped it, four times in a row. It is not the "
+    "agent's fault. Check `python manage.py sandbox_check`, then retry.",
+    "task_changed": "The task was loaded in another version after the run was created. Create a new run with its masks.",
+    "unvalidated": "Nobody has shown on this machine that the mask can be solved and fails while it is masked. "
+    "`python manage.py run_code --validate` does it first.",
     "moving": "New ratings by people or models arrived each time it was computed. It continues automatically when no more "
     "arrive.",
 }

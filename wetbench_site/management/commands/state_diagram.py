@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ratings.models import Study
-from simulation.models import Episode, Job, Twin
+from simulation.models import CodeEpisode, Episode, Job, Twin
 from wetbench_site.safe_output import SafeCommand
 
 
 class Command(SafeCommand):
-    help = "Print the permitted status changes of episodes, twins, jobs and studies as Mermaid diagrams."
+    help = "Print the permitted status changes of episodes, twins, code episodes, jobs and studies as Mermaid diagrams."
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.stdout.write(format_states_page())
@@ -18,7 +18,7 @@ class Command(SafeCommand):
 def format_states_page() -> str:
     """Return the content of docs/states.md."""
     lines = ["# States", "", "Printed by `python manage.py state_diagram`; a test fails when this page is stale."]
-    for model in (Episode, Twin, Job, Study):
+    for model in (Episode, Twin, CodeEpisode, Job, Study):
         lines += [
             "",
             f"## {model.__name__}",

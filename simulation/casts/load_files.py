@@ -13,7 +13,8 @@ from django.db import transaction
 from django.db.models import Model
 
 from simulation.casts import data_files
-from simulation.casts.data_files import TOKEN_CLASSES, ModelFiles
+from simulation.casts.data_files import ModelFiles
+from simulation.casts.file_entries import TOKEN_CLASSES
 from simulation.models import CastDefinition, CatalogueEntry, Experiment, LanguageModel, ModelPrice
 from simulation.offline import RULES_VERSION
 from wetbench_site.text import hash_json

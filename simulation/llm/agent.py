@@ -11,7 +11,7 @@ from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import REJECTIONS_ALLOWED
 from simulation.lab.errors import LabError
 from simulation.lab.roles import Situation
-from simulation.llm import prompt_data, prompt_sets, reply_schemas
+from simulation.llm import histories, prompt_data, prompt_sets, reply_schemas
 from simulation.llm.conversation import (
     TURNS,
     MalformedCompletion,
@@ -47,7 +47,7 @@ class LLMAgent:
     def __post_init__(self) -> None:
         if self.scaffold not in PROMPT_FILES:
             raise LabError(f"scaffold is {self.scaffold!r}; allowed: {', '.join(PROMPT_FILES)}")
-        self._history = prompt_data.parse_history(self.history)
+        self._history = histories.parse_history(self.history)
 
     def choose_action(self, situation: Situation) -> Action:
         """Return the model's action. Raises ActionFormatError if it cannot be parsed; Refusal or TooLong if the model does not answer."""

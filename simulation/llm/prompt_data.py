@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 from simulation.lab import rendering
 from simulation.lab.actions import Action
 from simulation.lab.bench import Step
-from simulation.lab.errors import LabError
 from simulation.lab.materials import Material
 from simulation.lab.rendering import format_clock
 from simulation.lab.roles import Situation, TranscriptStep
+from simulation.llm import histories
 from simulation.llm.conversation import clean_text
+from simulation.llm.histories import GrowingText, History, count_left_out
 from simulation.llm.lineage import Inputs, make_alias
 from wetbench_site.text import hash_text
 
-HISTORY_KINDS = ("full", "window", "summary")
-MAX_HISTORY_STEPS = 100
 _MAX_OBSERVATIONS_LENGTH = 40_000  # characters of earlier observations; the oldest are omitted first
 _KEPT_OBSERVATIONS_LENGTH = 30_000  # characters that remain when some are omitted
 _STATE = ("name", "properties", "available_for_use", "material_type", "environmental_condition")
@@ -35,7 +34,7 @@ def delimit_lines(label: str, entries: Iterable[Any]) -> str:
     return _delimit(label, "\n".join(map(_format_line, entries)))
 
 
-def delimit_growing_lines(label: str, entries: Sequence[Any]) -> "GrowingText":
+def delimit_growing_lines(label: str, entries: Sequence[Any]) -> GrowingText:
     """Return the entries as `delimit_lines` does, with a mark that stays the same when entries are added at the end."""
     lines = [_escape(_format_line(entry)) for entry in entries]
     code = _choose_code(label, lines[0], "\n".join(lines))
@@ -67,70 +66,13 @@ def _choose_code(label: str, start: str, content: str) -> str:
     return code
 
 
-class GrowingText(NamedTuple):
-    """A text that later prompts repeat and continue. They begin with the same text up to each of `ends`."""
-
-    text: str
-    ends: tuple[int, ...] = ()
-
-    @classmethod
-    def join(cls, parts: Sequence[str], separator: str) -> "GrowingText":
-        """Return the parts as one text that ends after each of them."""
-        ends, position = [], -len(separator)
-        for part in parts:
-            position += len(separator) + len(part)
-            ends.append(position)
-        return cls(separator.join(parts), tuple(ends))
-
-    def with_rest(self, rest: str) -> "GrowingText":
-        """Return the text with a part at the end that later prompts do not repeat."""
-        return self._replace(text=self.text + rest)
-
-    def shift_ends(self, by: int) -> tuple[int, ...]:
-        return tuple(end + by for end in self.ends)
-
-
-class History(NamedTuple):
-    """What an agent reads of its steps.
-
-    `full`: every step. `window`: the last `k` in full, one line for each older one. `summary`: see `count_summarised`.
-    """
-
-    kind: str = "full"
-    k: int = 0
-
-    def count_summarised(self, done: int) -> int:
-        """Return how many steps the summary covers after `done` steps. It is renewed every k steps, so k to 2k-1 stay in full."""
-        return max(0, (done // self.k - 1) * self.k) if self.kind == "summary" else 0
-
-
-def parse_history(data: Mapping[str, Any]) -> History:
-    """Return the history that a cast defines. Raises LabError if it is invalid."""
-    kind, k = data.get("kind", "full"), data.get("k", 0)
-    if kind not in HISTORY_KINDS:
-        raise LabError(f"history.kind is {kind!r}; allowed: {', '.join(HISTORY_KINDS)}")
-    # Booleans are integers in Python.
-    if kind != "full" and not (isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= MAX_HISTORY_STEPS):
-        raise LabError(f"history.k is {k!r}; it must be a whole number from 1 to {MAX_HISTORY_STEPS}")
-    return History(kind, 0 if kind == "full" else k)
-
-
 def render_history(
     history: History, steps: Sequence[Step], thoughts: Mapping[str, str], summary: str = ""
 ) -> GrowingText:
     """Return the history as the agent reads it; `summary` describes the summarised steps."""
-    if not steps:
-        return GrowingText("Nothing has been done yet.")
-    if history.kind == "window":
-        # The steps in the window move on with every step, so only the lines before them stay the same.
-        lines = GrowingText.join(list(map(rendering.render_brief, steps[: -history.k])), "\n")
-        window = render_steps(steps[-history.k :], thoughts)
-        return lines.with_rest(f"\n\n{window}" if lines.text else window)
-    parts = []
-    if n_summarised := history.count_summarised(len(steps)):
-        parts.append(f"STEPS 1 TO {n_summarised}, SUMMARISED\n{summary}")
-        steps = steps[n_summarised:]
-    return GrowingText.join([*parts, *_render_paragraphs(steps, thoughts)], "\n\n")
+    return histories.render_history(
+        history, steps, lambda shown: _render_paragraphs(shown, thoughts), rendering.render_brief, summary
+    )
 
 
 def render_steps(steps: Sequence[Step], thoughts: Mapping[str, str]) -> str:
@@ -277,21 +219,8 @@ def _render_observations(history: Sequence[Step]) -> GrowingText:
         for step in history
         if step.outcome.success and step.outcome.new_observations
     ]
-    left_out = _count_left_out([len(_format_line(entry)) for entry in entries])
+    left_out = count_left_out(
+        [len(_format_line(entry)) for entry in entries], _MAX_OBSERVATIONS_LENGTH, _KEPT_OBSERVATIONS_LENGTH
+    )
     note = [{"left_out": f"the observations of {left_out} earlier steps"}] if left_out else []
     return delimit_growing_lines("OBSERVATIONS", [*note, *entries[left_out:]] or ["none yet"])
-
-
-def _count_left_out(lengths: Sequence[int]) -> int:
-    """Return how many of the oldest entries are left out, so that the others have at most _MAX_OBSERVATIONS_LENGTH characters.
-
-    More are left out than necessary, so that the text begins alike for several steps before more have to go.
-    """
-    first, total = 0, 0
-    for at, length in enumerate(lengths):
-        total += length
-        if total > _MAX_OBSERVATIONS_LENGTH:
-            while first < at and total > _KEPT_OBSERVATIONS_LENGTH:
-                total, first = total - lengths[first], first + 1
-    # A single entry that is too long is left out as well.
-    return first + (total > _MAX_OBSERVATIONS_LENGTH)

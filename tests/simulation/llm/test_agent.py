@@ -10,7 +10,7 @@ from simulation.lab.bench import Bench
 from simulation.lab.errors import LabError
 from simulation.lab.materials import UNLIMITED, Inventory, NewMaterial, build_inventory
 from simulation.lab.outcomes import Observation, Outcome, RejectedBy
-from simulation.llm import Refusal, TooLong, prompt_data, prompt_sets
+from simulation.llm import Refusal, TooLong, histories, prompt_sets
 from simulation.llm.agent import LLMAgent
 from simulation.providers.base import Completion, Stop
 from tests.support.data_files import CATALOGUE
@@ -301,6 +301,6 @@ def test_unknown_scaffold_or_history_is_refused_with_the_allowed_values(scaffold
 
 
 def test_history_settings_are_parsed_for_every_kind():
-    assert [prompt_data.parse_history(data) for data in ({}, {"kind": "full", "k": 9}, {"kind": "window", "k": 3})] == [
+    assert [histories.parse_history(data) for data in ({}, {"kind": "full", "k": 9}, {"kind": "window", "k": 3})] == [
         ("full", 0), ("full", 0), ("window", 3),
     ]  # fmt: skip

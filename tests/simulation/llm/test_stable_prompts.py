@@ -11,14 +11,8 @@ from simulation.lab.bench import Bench
 from simulation.lab.materials import NewMaterial
 from simulation.lab.outcomes import Observation, Outcome
 from simulation.lab.rendering import render_step
-from simulation.llm.prompt_data import (
-    GrowingText,
-    build_question,
-    delimit_growing_lines,
-    parse_history,
-    render_history,
-    render_record,
-)
+from simulation.llm.histories import GrowingText, parse_history
+from simulation.llm.prompt_data import build_question, delimit_growing_lines, render_history, render_record
 from simulation.llm.prompt_sets import PromptTexts, find_changing_part, load_built_in
 from tests.support.model_replies import build_bench, build_mix, find_barcodes
 

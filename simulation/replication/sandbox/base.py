@@ -1,12 +1,13 @@
 """What a sandbox is: values in, values out. A sandbox has no folder on the host and nothing to clean up."""
 
 from collections.abc import Mapping, Sequence
+from threading import Event
 from typing import NamedTuple, Protocol
 
 from simulation.lab.errors import LabError
 
 # Reasons why a command was stopped before its end; "" means that it ended by itself.
-STOPPED_BY = ("", "wall", "memory", "disk", "inodes", "output", "supervisor")
+STOPPED_BY = ("", "wall", "memory", "disk", "inodes", "output", "supervisor", "stop")
 # Paths inside a sandbox.
 WORKSPACE, SCRATCH, INPUT, PACKAGES = "/workspace", "/scratch", "/input", "/packages"
 RESULT_VARIABLE = "RESULT_FD"  # number of the result descriptor, in sandboxes that have one
@@ -64,11 +65,13 @@ class Sandbox(Protocol):
         packages: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         with_result: bool = False,
+        stop: Event | None = None,
     ) -> SandboxResult:
         """Run `command` in /workspace, which holds `files`; `read_only` files are under /input.
 
         `packages` are the distributions that may be imported, with what they require ("numpy"); none by default.
         `environment` is added to the fixed variables. With `with_result`, the command may write to the descriptor that
-        RESULT_FD names. Raises SandboxFault if the sandbox could not start, was killed from outside, or an input is too large.
+        RESULT_FD names. When another thread sets `stop`, the command is killed within a second and `killed` is "stop":
+        a person who stops an episode must not wait for it. Raises SandboxFault if the sandbox could not start, was killed from outside, or an input is too large.
         """
         ...

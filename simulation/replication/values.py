@@ -112,18 +112,23 @@ class ToolFormatError(LabError):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool and its arguments, all as text. `note` is what the agent wrote before it: a thought or a plan."""
+    """A tool and its arguments, all as text.
+
+    `note` is what the agent wrote before it: a thought or a plan. `remark` states what of the reply was ignored, such as a second
+    tool; the observation repeats it.
+    """
 
     tool: str
     arguments: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    remark: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        return {"tool": self.tool, "arguments": dict(self.arguments), "note": self.note}
+        return {"tool": self.tool, "arguments": dict(self.arguments), "note": self.note, "remark": self.remark}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ToolCall":
-        return cls(data["tool"], data["arguments"], data.get("note", ""))
+        return cls(data["tool"], data["arguments"], data.get("note", ""), data.get("remark", ""))
 
 
 class CodeStepRecord(NamedTuple):

@@ -1,0 +1,30 @@
+"""What a tool answers, as text: control characters made visible, and cut to a length that fits into a prompt."""
+
+import re
+
+from wetbench_site.text import INVISIBLE
+
+MAX_OBSERVATION = 12_000  # characters; about 3,000 tokens of a language model
+_SHARE_OF_HEAD = 0.5  # errors are at the end of an output and headings at its start, so both halves count
+_HIDDEN = re.compile(f"{INVISIBLE.pattern}|\r")
+
+
+def show_control_characters(text: str) -> str:
+    r"""Return the text with control and invisible characters as escapes, such as \x1b; tabs and line ends stay."""
+    return _HIDDEN.sub(_format_escape, text.replace("\r\n", "\n"))
+
+
+def _format_escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+
+
+def cut_observation(text: str, limit: int = MAX_OBSERVATION) -> str:
+    """Return a text of at most `limit` characters: the text itself, or its head and tail with the number left out between."""
+    if len(text) <= limit:
+        return text
+    space = max(0, limit - 60)  # the line between head and tail is shorter
+    head = int(space * _SHARE_OF_HEAD)
+    tail = space - head
+    left_out = len(text) - head - tail
+    return f"{text[:head]}\n[... {left_out:,} characters left out ...]\n{text[len(text) - tail :]}"

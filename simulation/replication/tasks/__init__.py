@@ -1,1 +1,1 @@
-"""Task folders: reading them, masking functions, building workspaces, and the proof that a task is sound."""
+"""Task folders as values, masks of their functions, workspaces, and runs of test cases in sandboxes."""

@@ -1,0 +1,66 @@
+"""The interpreter and the installed packages that a sandbox shows, read-only."""
+
+import functools
+import importlib.metadata
+import re
+import sys
+import sysconfig
+from pathlib import Path
+
+from simulation.replication.sandbox.base import PACKAGES, SandboxFault
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@functools.cache
+def find_package_mounts(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Return (path on the host, path in the sandbox) of everything that these distributions and their requirements install.
+
+    Raises SandboxFault if one of `names` is not installed.
+    """
+    mounts: dict[str, str] = {}
+    pending, done = [*names], set[str]()
+    while pending:
+        name = pending.pop()
+        key = re.sub(r"[-_.]+", "-", name).lower()
+        if key in done:
+            continue
+        done.add(key)
+        try:
+            distribution = importlib.metadata.distribution(name)
+        except importlib.metadata.PackageNotFoundError:
+            if name in names:
+                raise SandboxFault(f"package {name!r} is not installed here") from None
+            continue  # a requirement for another platform or Python version
+        for top in sorted({path.parts[0] for path in distribution.files or ()}):
+            source = Path(str(distribution.locate_file(top)))
+            if top not in ("..", "__pycache__", "bin") and source.exists():
+                mounts[str(source)] = f"{PACKAGES}/{top}"
+        for requirement in distribution.requires or ():
+            match = _NAME.match(requirement)
+            if match and "extra ==" not in requirement:
+                pending.append(match.group())
+    return tuple(sorted(mounts.items()))
+
+
+@functools.cache
+def find_interpreter() -> tuple[str, str]:
+    """Return (base folder of the running interpreter on the host, the same inside): "/python", or "/usr" if it is installed there."""
+    base = str(Path(sys.base_prefix).resolve())
+    return base, "/usr" if base == "/usr" else "/python"
+
+
+@functools.cache
+def find_hidden_folders() -> tuple[str, ...]:
+    """Return the folders inside the sandbox that hold packages of the base interpreter, which no sandbox shows."""
+    base, inside = find_interpreter()
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    folders = [Path(base, "lib", version, "site-packages"), Path(base, "lib", version, "dist-packages")]
+    hidden = [inside + str(folder)[len(base) :] for folder in folders if folder.is_dir()]
+    system = ("/usr/lib/python3/dist-packages", f"/usr/lib/{version}/dist-packages")
+    return tuple(sorted({*hidden, *(folder for folder in system if Path(folder).is_dir())}))
+
+
+def is_shared_build() -> bool:
+    """Return whether the interpreter loads libpython; without its folder it would silently load the system's."""
+    return bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))

@@ -21,6 +21,7 @@ from simulation.replication.sandbox.base import (
     SandboxUnavailable,
 )
 from simulation.replication.sandbox.exchange import Exchange, Streams, Watch
+from simulation.replication.sandbox.filters import build_filter
 from simulation.replication.sandbox.frames import format_request
 from simulation.replication.sandbox.inputs import build_environment, check_inputs
 from simulation.replication.sandbox.packages import (
@@ -145,7 +146,9 @@ class BubblewrapSandbox:
                 place(content, f"{INPUT}/{path}")
             arguments += ["--remount-ro", INPUT]
         place(Path(__file__).with_name("supervisor.py").read_bytes(), SUPERVISOR)
-        return [*arguments, "--remount-ro", "/dev", "--remount-ro", "/"], descriptors
+        arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
+        descriptors.append(_store(stack, build_filter()))
+        return [*arguments, "--seccomp", str(descriptors[-1])], descriptors
 
 
 # A sandbox started by root has no user namespace, because its user 0 would be the user 0 of the host: it could open
@@ -196,6 +199,8 @@ def mount_system(packages: tuple[str, ...]) -> Iterator[str]:
     for name in ("bin", "lib", "lib64"):
         if Path("/", name).exists():
             yield from ("--symlink", f"usr/{name}", f"/{name}")
+    # A shared mapping of /dev/zero is memory that no limit of a sandbox counts.
+    yield from ("--dev-bind", "/dev/null", "/dev/zero")
     yield from ("--symlink", SCRATCH.strip("/"), "/tmp")
     base, inside = find_interpreter()
     if base != inside:

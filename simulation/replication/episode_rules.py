@@ -142,6 +142,6 @@ def find_ending(
     return reached
 
 
-def get_reported(call: ToolCall, ending: Ending | Literal[""]) -> str:
-    """Return the text that was submitted, or "" if the episode ended otherwise."""
-    return call.arguments["answer"] if ending == "submitted" else ""
+def get_reported(call: ToolCall | None, ending: Ending | Literal[""]) -> str:
+    """Return the text that was submitted, or "" if the episode ended otherwise or goes on."""
+    return call.arguments["answer"] if call is not None and ending == "submitted" else ""

@@ -16,6 +16,7 @@ from simulation.replication.workspace_edits import (
     resolve_path,
     store_file,
 )
+from wetbench_site.text import format_count
 
 Arguments = Mapping[str, str]
 FileTool = Callable[[Arguments, Files, str], ToolResult]
@@ -31,7 +32,7 @@ def list_files(arguments: Arguments, files: Files, folder: str) -> ToolResult:
     _check_folder(files, top)
     start = len(top) + 1 if top else 0
     lines = [f"{path[start:]}  {len(content):,} bytes" for path, content in sorted(files.items()) if _is_in(path, top)]
-    return _answer(files, folder, [f"{len(lines)} files in {name_folder(top)}:", *lines])
+    return _answer(files, folder, [f"{format_count(len(lines), 'file')} in {name_folder(top)}:", *lines])
 
 
 def read_file(arguments: Arguments, files: Files, folder: str) -> ToolResult:
@@ -41,7 +42,7 @@ def read_file(arguments: Arguments, files: Files, folder: str) -> ToolResult:
     first = int(arguments.get("first") or 1)
     last = min(int(arguments.get("last") or len(lines)), len(lines), first + MAX_LINES - 1)
     if first > len(lines):
-        raise ToolRefused(f"{path} has {len(lines)} lines; first is {first}")
+        raise ToolRefused(f"{path} has {format_count(len(lines), 'line')}; first is {first}")
     text = [f"{number:>4} | {_cut_line(lines[number - 1], _MAX_LINE)}" for number in range(first, last + 1)]
     return _answer(files, folder, [f"{path}, lines {first} to {last} of {len(lines)}:", *text])
 
@@ -57,7 +58,7 @@ def search(arguments: Arguments, files: Files, folder: str) -> ToolResult:
         for number, line in enumerate(content.decode(errors="replace").split("\n"), 1)
         if text in line
     ]
-    heading = f"{len(matches)} lines in {name_folder(top)} contain {text!r}"
+    heading = f"{text!r} is in {format_count(len(matches), 'line')} of {name_folder(top)}"
     more = [f"[{len(matches) - MAX_MATCHES} further lines are not shown]"] if len(matches) > MAX_MATCHES else []
     return _answer(files, folder, [heading + (":" if matches else "."), *matches[:MAX_MATCHES], *more])
 
@@ -68,7 +69,9 @@ def write_file(arguments: Arguments, files: Files, folder: str) -> ToolResult:
     text += "\n" if text and not text.endswith("\n") else ""
     verb = "replaced" if path in files else "created"
     changed = store_file(files, path, text.encode())
-    return _answer(changed, folder, [f"{verb} {path}: {text.count(chr(10))} lines, {len(changed[path]):,} bytes"])
+    return _answer(
+        changed, folder, [f"{verb} {path}: {format_count(text.count(chr(10)), 'line')}, {len(changed[path]):,} bytes"]
+    )
 
 
 def replace(arguments: Arguments, files: Files, folder: str) -> ToolResult:
@@ -88,11 +91,8 @@ def replace(arguments: Arguments, files: Files, folder: str) -> ToolResult:
         )
     changed = store_file(files, path, (text[: places[0]] + new + text[places[0] + len(old) :]).encode())
     (line,) = _number_lines(text, places)
-    return _answer(
-        changed,
-        folder,
-        [f"replaced {old.count(chr(10)) + 1} lines by {new.count(chr(10)) + 1} at line {line} of {path}"],
-    )
+    before, after = (format_count(part.count("\n") + 1, "line") for part in (old, new))
+    return _answer(changed, folder, [f"replaced {before} by {after} at line {line} of {path}"])
 
 
 def move(arguments: Arguments, files: Files, folder: str) -> ToolResult:
@@ -113,7 +113,7 @@ def move(arguments: Arguments, files: Files, folder: str) -> ToolResult:
         changed[new] = files[old]
     folder_after = keep_folder(changed, folder)
     remark = [] if folder_after == folder else ["the current folder is now the workspace"]
-    return _answer(changed, folder_after, [f"moved {source} to {target}: {len(moved)} files", *remark])
+    return _answer(changed, folder_after, [f"moved {source} to {target}: {format_count(len(moved), 'file')}", *remark])
 
 
 def change_folder(arguments: Arguments, files: Files, folder: str) -> ToolResult:

@@ -55,10 +55,8 @@ def test_read_file_shows_at_most_400_lines() -> None:
 
 
 def test_search_finds_literal_text_with_file_and_line() -> None:
-    assert (
-        observe("search", text="two") == "2 lines in the workspace contain 'two':\ncode/a.py:2: two\ncode/a.py:3: two"
-    )
-    assert observe("search", text="t.o") == "0 lines in the workspace contain 't.o'."
+    assert observe("search", text="two") == "'two' is in 2 lines of the workspace:\ncode/a.py:2: two\ncode/a.py:3: two"
+    assert observe("search", text="t.o") == "'t.o' is in 0 lines of the workspace."
 
 
 def test_write_file_creates_a_file_with_a_line_end_at_its_end() -> None:

@@ -18,7 +18,7 @@ _KINDS = {"number": "a number", "count": "a whole number, which must be exact", 
 @cache
 def read_driver() -> str:
     """Return the text of run.py, which is the same for every task."""
-    return (Path(__file__).parent / DRIVER).read_text(encoding="utf-8")
+    return (Path(__file__).parent / "inside" / DRIVER).read_text(encoding="utf-8")
 
 
 def build_workspace(

@@ -1,0 +1,299 @@
+"""Run a task in sandboxes: its generator, and the test cases of a code base on the data of variants."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from simulation.lab.errors import LabError
+from simulation.replication.sandbox.base import Limits, Sandbox, SandboxResult
+from simulation.replication.trees import Files
+from simulation.replication.values import Task
+from wetbench_site.text import UNSTORABLE, is_storable, parse_json, reject_duplicates
+
+INSIDE = Path(__file__).with_name("inside")
+# What a run imports before its processes start, by distribution. numpy imports some parts on first use, such as numpy.ma for medians.
+_IMPORTS = {
+    "numpy": ("numpy", "numpy.ma", "numpy.polynomial", "numpy.random"),
+    "scipy": ("scipy.optimize", "scipy.special"),
+    "scikit-learn": ("sklearn.linear_model", "sklearn.metrics"),
+}
+_STANDARD = ("csv", "dataclasses", "functools", "itertools", "json", "math", "pathlib", "statistics", "typing")
+_START_SECONDS = 10  # of a sandbox, its Python and the imports, at most
+_MAX_ERROR = 500  # characters
+# Names of errors that are no exception of Python.
+NO_REPLY, BAD_REPLY, NOT_RUN = "no reply", "bad reply", "not run"
+
+
+class TaskRunError(LabError):
+    """A task's own generator failed, or wrote files that cannot be used. It is never the fault of an agent."""
+
+
+@dataclass(frozen=True)
+class CaseOutcome:
+    """What a test case returned on one variant: values as they came (names are texts, the rest is unchecked), or an error."""
+
+    variant: int
+    case: str
+    values: Mapping[str, Any] | None
+    error: str = ""  # class of the exception, or NO_REPLY, BAD_REPLY, NOT_RUN
+    text: str = ""  # message, at most 500 characters
+
+    def to_json(self) -> dict[str, Any]:
+        values = None if self.values is None else dict(self.values)
+        return {
+            "variant": self.variant,
+            "case": self.case,
+            "values": values,
+            "error": self.error,
+            "text": self.text,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "CaseOutcome":
+        return cls(data["variant"], data["case"], data["values"], data.get("error", ""), data.get("text", ""))
+
+
+@dataclass(frozen=True)
+class CaseReport:
+    """The outcomes of one code base, one for each pair of variant and test case, in the order of the request.
+
+    `tampered` are the signs that the code wrote to the result descriptor itself or ended the driver. `killed` is what stopped the
+    sandbox, one of `STOPPED_BY`.
+    """
+
+    outcomes: tuple[CaseOutcome, ...]
+    tampered: tuple[str, ...] = ()
+    killed: str = ""
+    seconds: float = 0.0
+    cpu: float = 0.0
+    resident_mib: int = 0
+    output: str = ""
+
+    def get(self, variant: int, case: str) -> CaseOutcome:
+        """Return the outcome of a test case on a variant. Raises KeyError."""
+        return {(outcome.variant, outcome.case): outcome for outcome in self.outcomes}[variant, case]
+
+    def get_values(self, variant: int) -> dict[str, Mapping[str, Any] | None]:
+        """Return the values of every test case on a variant; None for one that failed."""
+        return {outcome.case: outcome.values for outcome in self.outcomes if outcome.variant == variant}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "outcomes": [outcome.to_json() for outcome in self.outcomes],
+            "tampered": list(self.tampered),
+            "killed": self.killed,
+            "seconds": self.seconds,
+            "cpu": self.cpu,
+            "resident_mib": self.resident_mib,
+            "output": self.output,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "CaseReport":
+        outcomes = tuple(CaseOutcome.from_json(entry) for entry in data["outcomes"])
+        return cls(
+            **{**data, "outcomes": outcomes, "tampered": tuple(data["tampered"])},
+        )
+
+
+class Run(NamedTuple):
+    """One test case of one of several code trees on one variant."""
+
+    tree: int
+    variant: int
+    case: str
+
+
+@cache
+def read_script(name: str) -> bytes:
+    """Return the text of a script that runs inside sandboxes."""
+    return (INSIDE / name).read_bytes()
+
+
+def generate_data(task: Task, number: int, sandbox: Sandbox) -> dict[str, bytes]:
+    """Return the data files of a variant by name. Number 0 is the public one. Raises TaskRunError and SandboxFault."""
+    return generate_variants(task, [number], sandbox)[number]
+
+
+def generate_variants(task: Task, numbers: Sequence[int], sandbox: Sandbox) -> dict[int, dict[str, bytes]]:
+    """Return the data files of several variants, generated in one sandbox. Raises TaskRunError and SandboxFault."""
+    scripts = {"generate.py": task.generator.encode(), "generate_variants.py": read_script("generate_variants.py")}
+    command = ["python3", "/input/generate_variants.py", *map(str, numbers)]
+    limits = Limits(seconds=min(600, task.seconds * len(numbers) + _START_SECONDS))
+    result = sandbox.run(command, {}, scripts, limits, task.packages)
+    if result.exit != 0 or result.files is None or result.left_out:
+        reason = result.killed or "; ".join(result.left_out) or result.output[-1000:] or f"exit status {result.exit}"
+        raise TaskRunError(f"{task.slug}: generate.py failed for {', '.join(map(str, numbers))}: {reason}")
+    data: dict[int, dict[str, bytes]] = {number: {} for number in numbers}
+    for path, content in result.files.items():
+        number, _, name = path.partition("/")
+        if name:
+            data[int(number)][name] = content
+    if empty := [number for number in numbers if not data[number]]:
+        raise TaskRunError(f"{task.slug}: generate.py wrote no file for {', '.join(map(str, empty))}")
+    return data
+
+
+def run_cases(
+    task: Task,
+    code: Mapping[str, str],
+    variants: Mapping[int, Files],
+    sandbox: Sandbox,
+    profile: str = "full",
+    cases: Sequence[str] | None = None,
+) -> CaseReport:
+    """Return what the test cases return with this code on the data of each variant, run in one sandbox.
+
+    `code` maps "code/..." to text and may be hostile: it is read-only in the sandbox, each test case runs in a process of its own, and at most
+    `task.seconds`. All test cases of the task run by default. Raises SandboxFault.
+    """
+    chosen = [case.id for case in task.test_cases] if cases is None else list(cases)
+    runs = [Run(0, variant, case) for variant in variants for case in chosen]
+    # A test case that does not end may take its own time on every variant, but not the time of all others on all variants.
+    seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
+    result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, trace=False)
+    replies, tampered = _read_lines(result, runs)
+    outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
+    missing = [run for run in runs if run not in replies]
+    if missing and not result.killed:
+        tampered = [*tampered, f"the driver was ended: {len(missing)} of {len(runs)} results are missing"]
+    measured = (result.killed, result.seconds, result.cpu, result.resident_mib, result.output)
+    return CaseReport(outcomes, tuple(tampered), *measured)
+
+
+def run_trees(
+    task: Task,
+    trees: Sequence[Mapping[str, str]],
+    runs: Sequence[Run],
+    variants: Mapping[int, Files],
+    sandbox: Sandbox,
+    profile: str = "full",
+    seconds: float | None = None,
+) -> dict[Run, CaseOutcome]:
+    """Return the outcome of each run of several trees, in one sandbox. For our own code: the trees share a sandbox.
+
+    A tree maps paths to texts that replace those of the task's code. `seconds` is the limit of one run.
+    """
+    limit = task.seconds if seconds is None else seconds
+    total = min(600, limit * len(runs) + _START_SECONDS)
+    ordered = sorted(runs, key=lambda run: run.tree)
+    result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total, trace=False)
+    replies, _ = _read_lines(result, ordered)
+    return {run: _read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs}
+
+
+def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full") -> dict[str, dict[str, int]]:
+    """Return for each test case how often each function of the code is called, by "module.py:qualified name", with base data.
+
+    Raises TaskRunError if a test case fails.
+    """
+    runs = [Run(0, 0, case.id) for case in task.test_cases]
+    total = task.seconds * len(runs) * 2 + _START_SECONDS  # tracing takes up to twice the time
+    arguments = (sandbox, profile, task.seconds * 2, total)
+    result = _send_runs(task, task.code, [{}], runs, {0: data}, *arguments, trace=True)
+    replies, _ = _read_lines(result, runs)
+    calls = {}
+    for run in runs:
+        reply = replies.get(run, _explain_missing(result))
+        outcome = _read_outcome(run, reply)
+        if outcome.values is None or reply.text is None:
+            raise TaskRunError(f"{task.slug}: {run.case} failed while it was traced: {outcome.error} {outcome.text}")
+        calls[run.case] = {str(name): int(count) for name, count in parse_json(reply.text)["calls"].items()}
+    return calls
+
+
+class _Reply(NamedTuple):
+    text: str | None  # JSON of the process, unchecked
+    ended: str  # why there is none
+    error: str = NO_REPLY  # the kind of outcome if there is none
+
+
+def _send_runs(
+    task: Task,
+    code: Mapping[str, str],
+    trees: Sequence[Mapping[str, str]],
+    runs: Sequence[Run],
+    variants: Mapping[int, Files],
+    sandbox: Sandbox,
+    profile: str,
+    seconds: float,
+    total: float,
+    *,
+    trace: bool,
+) -> SandboxResult:
+    job = {
+        "trees": [dict(tree) for tree in trees],
+        "runs": [list(run) for run in runs],
+        "imports": [*_STANDARD, *(name for package in task.packages for name in _IMPORTS.get(package, ()))],
+        "seconds": seconds,
+        "trace": trace,
+    }
+    files = {
+        "measure.py": read_script("measure.py"),
+        "run.py": read_script("run.py"),
+        "job.json": json.dumps(job).encode(),
+    }
+    files |= {path: text.encode(errors="surrogatepass") for path, text in code.items()}
+    files |= {f"data/{number}/{name}": content for number, data in variants.items() for name, content in data.items()}
+    return sandbox.run(
+        ["python3", "/input/measure.py"],
+        {},
+        files,
+        Limits(seconds=total),
+        task.packages,
+        dict(task.profiles.get(profile, {})),
+        with_result=True,
+    )
+
+
+def _read_lines(result: SandboxResult, runs: Iterable[Run]) -> tuple[dict[Run, _Reply], list[str]]:
+    """Return the replies by run, and the lines that the driver cannot have written."""
+    expected = set(runs)
+    replies: dict[Run, _Reply] = {}
+    tampered: list[str] = []
+    lines = result.result.split(b"\n")
+    if lines.pop() and not result.killed:
+        tampered.append("the last line of the results is not complete")
+    for line in lines:
+        try:
+            data = parse_json(line.decode())
+            run = Run(data["tree"], data["variant"], data["case"])
+            reply = _Reply(data["reply"], data["ended"])
+            is_valid = run in expected and isinstance(reply.text, str | None) and isinstance(reply.ended, str)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            is_valid = False
+        if not is_valid or run in replies:
+            tampered.append(f"a line that the driver did not write: {line[:200].decode(errors='replace')!r}")
+        else:
+            replies[run] = reply
+    return replies, tampered[:20]
+
+
+def _explain_missing(result: SandboxResult) -> _Reply:
+    return _Reply(
+        None, f"the sandbox was stopped: {result.killed}" if result.killed else "the driver was ended", NOT_RUN
+    )
+
+
+def _read_outcome(run: Run, reply: _Reply) -> CaseOutcome:
+    """Return the outcome in a reply, which is hostile text."""
+    if reply.text is None:
+        return CaseOutcome(run.variant, run.case, None, reply.error, _clean(reply.ended))
+    try:
+        # NaN and infinities pass: what compares values names the metric that is none.
+        data = json.loads(reply.text, parse_constant=float, object_pairs_hook=reject_duplicates)
+        if data["ok"] is True and isinstance(data["values"], dict) and all(map(is_storable, data["values"])):
+            return CaseOutcome(run.variant, run.case, data["values"])
+        if data["ok"] is False:
+            return CaseOutcome(run.variant, run.case, None, _clean(data["error"]), _clean(data["text"]))
+        text = "a test case returns a dict of results by name"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = "the reply is not JSON of the expected form"
+    return CaseOutcome(run.variant, run.case, None, BAD_REPLY, text)
+
+
+def _clean(text: Any) -> str:
+    return UNSTORABLE.sub("\ufffd", str(text)[:_MAX_ERROR])

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.db.models import Count, Max, Sum
 from django.utils import timezone
 
-from simulation.models import Episode, Job, ModelCall, Run, Twin, Worker
+from simulation.models import CodeEpisode, Episode, Job, ModelCall, Run, Twin, Worker
 from wetbench_site.observability.registry import (
     Gauge,
     PartState,
@@ -16,12 +16,14 @@ from wetbench_site.observability.registry import (
     cache_for_one_minute,
 )
 
-ROW_MODELS: dict[str, type[Episode] | type[Twin] | type[Job]] = {"episode": Episode, "twin": Twin, "job": Job}
+ROW_MODELS: dict[str, type[Episode] | type[Twin] | type[Job] | type[CodeEpisode]] = {
+    "episode": Episode, "twin": Twin, "job": Job, "code": CodeEpisode,
+}  # fmt: skip
 LATEST_CALLS = 10_000  # by primary key, because a count over all calls would scan the largest table
 
 
 def read_laboratory_gauges() -> Iterator[Gauge]:
-    """Yield the gauges of episodes, twins and jobs, of model calls, and of workers."""
+    """Yield the gauges of episodes, twins, code episodes and jobs, of model calls, and of workers."""
     yield from _read_row_gauges()
     yield from _read_call_gauges()
     since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
@@ -31,7 +33,9 @@ def read_laboratory_gauges() -> Iterator[Gauge]:
 
 def _read_row_gauges() -> Iterator[Gauge]:
     by_status = cache_for_one_minute("rows", _count_rows_by_status)
-    yield build_labelled_gauge("wetbench_rows", "Episodes, twins and jobs by status.", ("kind", "status"), by_status)
+    yield build_labelled_gauge(
+        "wetbench_rows", "Episodes, twins, code episodes and jobs by status.", ("kind", "status"), by_status
+    )
     waiting = [(kind, model.objects.claimable().count()) for kind, model in ROW_MODELS.items()]
     yield build_labelled_gauge("wetbench_rows_waiting", "Rows that a worker could run now.", ("kind",), waiting)
     running = {kind: model.objects.filter(status__in=model.RUNNABLE) for kind, model in ROW_MODELS.items()}

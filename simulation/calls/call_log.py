@@ -86,7 +86,7 @@ def mark_lost_calls() -> int:
     """Mark calls under way as lost if their row is no longer leased under their fence. Return how many."""
     now, count = timezone.now(), 0
     under_way = ModelCall.objects.filter(state="started")
-    for kind in ("episode", "twin", "job"):
+    for kind in ("episode", "code_episode", "twin", "job"):
         dead = Q(**{f"{kind}__lease_until__isnull": True}) | Q(**{f"{kind}__lease_until__lt": now})
         dead |= Q(**{f"{kind}__fence__gt": F("fence")})
         orphaned = under_way.filter(**{f"{kind}__isnull": False}).filter(dead)

@@ -56,6 +56,7 @@ _SCHEMA_WORDS = re.compile(
 # Why a model's provider rejects schemas, by run and model: so that a worker process has one request rejected, and not every one.
 _schema_refusals: dict[tuple[int, str], str] = {}
 _MAX_SCHEMA_REFUSALS = 1000
+_SUBJECT_OF_ROLE = {"twin": "twin", "rating": "job", "code": "code_episode", "helper": "code_episode"}
 
 Connector = Callable[[RunConfig, RoleConfig], ModelConnection]
 
@@ -258,8 +259,7 @@ class CallReplayer:
                 return RetriesExhausted(reaction.reason, f"after {len(transient)} attempts: {message}")
 
     def _subject_filter(self) -> dict[str, Any]:
-        kind = {"twin": "twin", "rating": "job"}.get(self.role, "episode")
-        return {f"{kind}_id": self.lease.row.pk}
+        return {f"{_SUBJECT_OF_ROLE.get(self.role, 'episode')}_id": self.lease.row.pk}
 
 
 def _is_schema_refusal(error: ProviderError, request: WireRequest) -> bool:

@@ -199,7 +199,7 @@ def recount_live_runs() -> None:
     # A limit that was set while calls were under way missed those calls.
     limited = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
     unfinished = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
-    unfinished |= Q(jobs__status__in=Leased.RUNNABLE)
+    unfinished |= Q(jobs__status__in=Leased.RUNNABLE) | Q(code_episodes__status__in=Leased.RUNNABLE)
     for pk in limited.filter(unfinished).order_by("pk").values_list("pk", flat=True).distinct():
         # One transaction per run, in the order of keys: no run stays locked while the others are counted.
         with transaction.atomic():

@@ -15,3 +15,7 @@ class NoErrorFits(LabError):  # noqa: N818  # a result, not an error
 
 class ExperimentChanged(LabError):  # noqa: N818  # an event, not an error
     """Raised if the experiment's file was loaded again after the episode was created."""
+
+
+class TaskChanged(LabError):  # noqa: N818  # as above
+    """Raised if a replication task was loaded in another version after the code episode was created."""

@@ -26,16 +26,16 @@ from django.utils import timezone
 
 from simulation.casts.run_config import UnknownCastError
 from simulation.lab.bench import Bench
-from simulation.lab.errors import ExperimentChanged, LabError
+from simulation.lab.errors import ExperimentChanged, LabError, TaskChanged
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.models import Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
+from simulation.models import CodeEpisode, CodeStep, Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
 from wetbench_site.database import transaction_if
 from wetbench_site.prepared_queries import PreparedQuery, build_update, convert_value, insert_if_found
 from wetbench_site.text import describe_error
 
 log, unit_log = logging.getLogger("wetbench.leases"), logging.getLogger("wetbench.units")
-Row = TypeVar("Row", Episode, Twin, Job)
-LEASED_MODELS = (Job, Episode, Twin)
+Row = TypeVar("Row", Episode, Twin, Job, CodeEpisode)
+LEASED_MODELS = (Job, Episode, CodeEpisode, Twin)
 # Errors of a database that is locked, restarting or unreachable. No row causes them, so no row may fail for them.
 DATABASE_UNAVAILABLE = (OperationalError, InterfaceError)
 _RUN_LIMIT_FIELDS = ("paused_at", "max_cost", "max_tokens", "max_seconds", "first_call_at")
@@ -75,7 +75,7 @@ class Blocked(Exception):  # noqa: N818  # as above
 
 
 class RetriesExhausted(LabError):  # noqa: N818  # as above
-    """The call failed as often as the retry policy allows."""
+    """The call or the sandbox failed as often as the retry policy allows."""
 
     def __init__(self, reason: str, error: str) -> None:
         super().__init__(error)
@@ -108,6 +108,7 @@ class Lease(Generic[Row]):
     has_work_left: bool = False  # after a commit: the next unit can start at once
     keep_after_commit: bool = False  # keep the lease if work is left, which saves a claim and a message per unit
     bench: Bench | None = None  # an episode's, as the last unit left it
+    history: list[Any] | None = None  # a code episode's steps, as the last unit left them
 
     @contextmanager
     def keep_renewed(self) -> Iterator[None]:
@@ -150,7 +151,7 @@ class Lease(Generic[Row]):
     def commit_changes(
         self,
         extra_write: Callable[[], object] | None = None,
-        new_row: Transition | EvidenceReview | None = None,
+        new_row: Transition | EvidenceReview | CodeStep | None = None,
         **changes: Any,
     ) -> bool:
         """Write `changes`, insert `new_row` and call `extra_write` in one transaction. Release the lease unless it is kept.
@@ -468,6 +469,8 @@ def classify_fault(error: Exception) -> str:
             return str(said)
         case ExperimentChanged():
             return "experiment_changed"
+        case TaskChanged():
+            return "task_changed"
         case UnknownCastError():
             return "internal"
     return "cannot_be"

@@ -262,6 +262,7 @@ class SandboxRun(models.Model):
     episode = models.ForeignKey(CodeEpisode, on_delete=models.PROTECT, related_name="sandbox_runs")
     number = models.PositiveSmallIntegerField(help_text="of the step; of the last step for a grading")
     purpose = models.CharField(max_length=10, choices=PURPOSES)
+    index = models.PositiveSmallIntegerField(default=0, help_text="position among the sandboxes of its unit, from 0")
     fence = models.PositiveIntegerField()
     state = models.CharField(max_length=10, choices=STATES, default="started")
     backend = models.CharField(max_length=40, help_text='as in "bubblewrap/root"')
@@ -285,7 +286,7 @@ class SandboxRun(models.Model):
         ordering = ["episode", "pk"]
         constraints = [
             # Two units under one claim would each have another number or purpose.
-            models.UniqueConstraint(fields=["episode", "purpose", "number", "fence"], name="sandbox_run_once"),
+            models.UniqueConstraint(fields=["episode", "purpose", "number", "fence", "index"], name="sandbox_run_once"),
             models.CheckConstraint(
                 condition=~Q(state="started") | Q(ended_at__isnull=True, seconds__isnull=True, exit__isnull=True),
                 name="sandbox_run_started_has_no_result",

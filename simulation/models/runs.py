@@ -130,7 +130,7 @@ class PaperPlan(models.Model):
         return self.name
 
 
-class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by three models
+class LeasedQuerySet(models.QuerySet):  # type: ignore[type-arg]  # shared by all leased models
     def unleased(self, now: datetime | None = None) -> "LeasedQuerySet":
         """Return the rows that no worker holds."""
         return self.filter(Q(lease_until__isnull=True) | Q(lease_until__lt=now or timezone.now()))
@@ -187,6 +187,12 @@ class Worker(models.Model):
     owner = models.CharField(max_length=120, unique=True)
     kind = models.CharField(max_length=20)
     seen_at = models.DateTimeField(default=timezone.now)
+    sandbox = models.CharField(
+        max_length=40,
+        blank=True,
+        default="",
+        help_text='its backend, as in "bubblewrap/root"; empty: it runs no sandbox',
+    )
 
     def __str__(self) -> str:
         return f"{self.kind} {self.owner}"

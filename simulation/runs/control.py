@@ -11,7 +11,7 @@ from django.utils import timezone
 from simulation.calls import rate_limit, run_usage
 from simulation.casts import cast_availability, run_config
 from simulation.jobs import jobs
-from simulation.models import Episode, Job, MissingReview, ProviderGate, Run, Twin
+from simulation.models import CodeEpisode, Episode, Job, MissingReview, ProviderGate, Run, Twin
 from simulation.runs import create
 from simulation.runs.create import RunLimits
 
@@ -26,13 +26,23 @@ def stop_episode(episode: Episode) -> bool:
     return unfinished.update(cancel_requested_at=now) == 1
 
 
+def stop_code_episode(episode: CodeEpisode) -> bool:
+    """Stop a code episode: at once, or the worker that holds it ends it within two seconds. Return False if it has ended."""
+    now, unfinished = timezone.now(), CodeEpisode.objects.filter(pk=episode.pk).exclude(status__in=CodeEpisode.ENDED)
+    if _cancel_rows(unfinished.unleased(), now, cancel_requested_at=now):
+        return True
+    return unfinished.update(cancel_requested_at=now) == 1
+
+
 def end_stopped_episodes() -> int:
-    """End the episodes that a person has asked to stop and that no worker holds. Return how many."""
+    """End the episodes and code episodes that a person has asked to stop and that no worker holds. Return how many."""
     now = timezone.now()
     # Their worker released them in another state: waiting, blocked, paused, or awaiting a person.
     requested = Episode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=Episode.ENDED)
     unleased = requested.unleased()
-    return _end_repeated_verdicts(unleased, now) + _cancel_rows(unleased, now)
+    code_episodes = CodeEpisode.objects.filter(cancel_requested_at__isnull=False).exclude(status__in=CodeEpisode.ENDED)
+    ended = _end_repeated_verdicts(unleased, now) + _cancel_rows(unleased, now)
+    return ended + _cancel_rows(code_episodes.unleased(), now)
 
 
 def stop_run(run: Run) -> int:
@@ -40,7 +50,8 @@ def stop_run(run: Run) -> int:
     twins = _cancel_rows(run.twins.exclude(status__in=Twin.ENDED), timezone.now())
     stopped_jobs = sum(jobs.cancel_job(job) for job in run.jobs.exclude(status__in=Job.ENDED))
     episodes = sum(stop_episode(episode) for episode in run.episodes.exclude(status__in=Episode.ENDED))
-    return twins + stopped_jobs + episodes
+    code_episodes = run.code_episodes.exclude(status__in=CodeEpisode.ENDED)
+    return twins + stopped_jobs + episodes + sum(stop_code_episode(episode) for episode in code_episodes)
 
 
 def pause_run(run: Run) -> bool:
@@ -93,8 +104,8 @@ def reopen_limiters(run: Run) -> Run:
 
 @transaction.atomic
 def retry_blocked(run: Run) -> int:
-    """Reopen the rate limiters, and queue all rows that are blocked by a key or a rejected request. Return their number."""
-    return _unblock_rows(reopen_limiters(run), ("credentials", "bad_request"))
+    """Reopen the rate limiters, and queue all rows that are blocked by a key, a rejected request or a missing sandbox. Return their number."""
+    return _unblock_rows(reopen_limiters(run), ("credentials", "bad_request", "no_sandbox"))
 
 
 def retry_twin(twin: Twin) -> bool:
@@ -149,8 +160,8 @@ def _unblock_rows(run: Run, reasons: Sequence[str]) -> int:
     if run.replay:
         return 0  # only the command `replay_run` runs it
     changes = {"status": "queued", "reason": "", "error": "", "not_before": None, "fence": F("fence") + 1}
-    rows = (run.episodes.all(), run.twins.all())
-    unblocked = sum(queryset.filter(status="blocked", reason__in=reasons).update(**changes) for queryset in rows)
+    rows: tuple[Any, ...] = (run.episodes.all(), run.twins.all(), run.code_episodes.all())
+    unblocked: int = sum(queryset.filter(status="blocked", reason__in=reasons).update(**changes) for queryset in rows)
     # Jobs fail where other rows are blocked, see run_unit. Each continues the one before it, so only the last counts.
     last_job = run.jobs.order_by("-pk").first()
     if last_job is not None and last_job.status == "failed" and last_job.reason in reasons:

@@ -22,7 +22,7 @@ from simulation.lab.errors import LabError
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.truths import truth_seeds
-from simulation.models import Episode, Experiment, Job, Run, Transition, Twin, Worker
+from simulation.models import CodeEpisode, Episode, Experiment, Job, Run, Transition, Twin, Worker
 from simulation.runs import benches, people
 
 MAX_SEED = 2**31 - 1
@@ -52,7 +52,7 @@ class RunLimits(TypedDict, total=False):
     max_seconds: int | None
 
 
-class _RunTerms(TypedDict, total=False):
+class RunTerms(TypedDict, total=False):
     """The terms of a run that are its own columns."""
 
     smallest_deviation: float
@@ -60,6 +60,7 @@ class _RunTerms(TypedDict, total=False):
     manifest: bool
     truths: str
     practice: bool
+    conditions: dict[str, Any]
 
 
 class RunOptions(RunLimits, total=False):
@@ -117,8 +118,8 @@ def create_episode_run(
     With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks. `truths` is the
     split of seeds that draws the hidden truths: replicate n of every cast has the same truth, whatever the run's seed.
     """
-    terms: _RunTerms = {"manifest": manifest, "truths": truths}
-    run, created = _get_or_create_run("episodes", cast, seed, user, submission_id, terms, options)
+    terms: RunTerms = {"manifest": manifest, "truths": truths}
+    run, created = get_or_create_run("episodes", cast, seed, user, submission_id, terms, options)
     if created:
         for experiment in _lock_experiments(experiment.pk for experiment in experiments):
             first = _get_last_replicate(experiment, cast) + 1
@@ -142,8 +143,8 @@ def create_human_episode(
     In practice it costs none; such episodes have truths of the training split and are excluded from benchmarks.
     """
     run_config, cast = cast_availability.freeze_with_person(answering_cast), people.get_human_cast(user)
-    terms: _RunTerms = {"practice": practice, "truths": truth_seeds.TRAIN if practice else truth_seeds.VALIDATION}
-    run, created = _get_or_create_run("episodes", cast, None, user, submission_id, terms, options, run_config)
+    terms: RunTerms = {"practice": practice, "truths": truth_seeds.TRAIN if practice else truth_seeds.VALIDATION}
+    run, created = get_or_create_run("episodes", cast, None, user, submission_id, terms, options, run_config)
     if not created:
         return run.episodes.earliest("pk")
     [locked] = _lock_experiments([experiment.pk])
@@ -173,12 +174,12 @@ def create_twin_run(
     TwinsExistError is raised if none is missing. `sizes` are the deviations of subtle numeric errors that rules plant.
     """
     sizes.check()
-    terms: _RunTerms = {"smallest_deviation": sizes.smallest, "largest_deviation": sizes.largest}
+    terms: RunTerms = {"smallest_deviation": sizes.smallest, "largest_deviation": sizes.largest}
     if Perturbation.NONE in perturbations and cast in run_config.RULE_BASED_CASTS:
         raise LabError(
             f"Twins without an error need a language model as transition model; the cast {cast} is rule-based"
         )
-    run, created = _get_or_create_run("twins", cast, seed, user, submission_id, terms, options)
+    run, created = get_or_create_run("twins", cast, seed, user, submission_id, terms, options)
     if not created:
         return run
     # Lock before counting: a concurrent run could otherwise create twins with the same numbers.
@@ -196,7 +197,7 @@ def create_twin_run(
         for perturbation in perturbations:
             last = last_numbers.get((pk, perturbation), 0)
             for twin_number in range(last + 1, per_transition + 1 + (last if drawn is None else 0)):
-                twin_seed = _derive_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number)
+                twin_seed = derive_seed(run.seed, "twin", episode_seed, number, perturbation, cast, twin_number)
                 identity = {"perturbation": perturbation, "cast": cast, "number": twin_number, "seed": twin_seed}
                 twins.append(Twin(run=run, transition_id=pk, **identity))
     if drawn is not None and not twins:
@@ -215,7 +216,7 @@ def create_rating_run(
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create the run, whose rows are jobs, that pays for the ratings of one model rater with this run configuration."""
-    return _get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, {}, options, setup)[0]
+    return get_or_create_run("ratings", setup["cast"]["name"], 0, user, submission_id, {}, options, setup)[0]
 
 
 @transaction.atomic
@@ -234,13 +235,21 @@ def retry_episode(episode: Episode) -> Episode:
     return retried
 
 
+def get_rows(run: Run) -> Any:
+    """Return the rows that workers run for this run, as its kind says."""
+    rows: dict[str, Any] = {
+        "episodes": run.episodes, "twins": run.twins, "ratings": run.jobs, "code": run.code_episodes,
+    }  # fmt: skip
+    return rows[run.kind]
+
+
 def get_progress(run: Run) -> RunProgress:
     """Return the number of the run's rows in each status, with one query."""
     numbers: Counter[str] = Counter()
     for status, _, number in count_rows_by_status(run):
         numbers[status] += number
     # Blocked rows count as ended: nothing changes until a person acts.
-    end_statuses = (*Episode.ENDED, *Twin.ENDED, *Job.ENDED, "blocked")
+    end_statuses = (*Episode.ENDED, *Twin.ENDED, *CodeEpisode.ENDED, *Job.ENDED, "blocked")
     ended = sum(number for status, number in numbers.items() if status in end_statuses)
     return RunProgress(numbers.total(), dict(numbers), ended)
 
@@ -250,8 +259,7 @@ def count_rows_by_status(run: Run) -> list[tuple[str, str, int]]:
     if run.kind == "ratings":
         # Each job of a model rater continues the job before it, so only the last one shows the rater's state.
         return [(status, reason, 1) for status, reason in run.jobs.order_by("-pk").values_list("status", "reason")[:1]]
-    rows = run.episodes if run.kind == "episodes" else run.twins
-    return list(rows.order_by().values_list("status", "reason").annotate(n=Count("pk")))
+    return list(get_rows(run).order_by().values_list("status", "reason").annotate(n=Count("pk")))
 
 
 class RowFailure(NamedTuple):
@@ -264,8 +272,7 @@ class RowFailure(NamedTuple):
 
 def count_failures(run: Run) -> Counter[RowFailure]:
     """Return how many rows of the run failed or are blocked with each error."""
-    rows: Any = {"episodes": run.episodes, "twins": run.twins, "ratings": run.jobs}[run.kind]
-    failures = rows.filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
+    failures = get_rows(run).filter(status__in=("failed", "blocked")).values_list("status", "reason", "error")
     return Counter(RowFailure(*row) for row in failures)
 
 
@@ -334,13 +341,13 @@ def _lock_experiments(keys: Iterable[int]) -> list[Experiment]:
     return list(Experiment.objects.select_for_update().filter(pk__in=list(keys)))
 
 
-def _get_or_create_run(
+def get_or_create_run(
     kind: str,
     cast: str,
     seed: int | None,
     user: AbstractBaseUser | None,
     submission_id: str,
-    terms: _RunTerms,
+    terms: RunTerms,
     options: RunOptions,
     setup: Mapping[str, Any] | None = None,
 ) -> tuple[Run, bool]:
@@ -387,7 +394,7 @@ def _get_last_replicate(experiment: Experiment, cast: str) -> int:
 
 
 def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:
-    seed = _derive_seed(run.seed, experiment.slug, cast, replicate)
+    seed = derive_seed(run.seed, experiment.slug, cast, replicate)
     # By replicate, not by the run's seed: so replicate n of every cast has the same truth, with noise of its own.
     spec = benches.get_specification(experiment, truth_seeds.get_truth_seed(run.truths, replicate - 1))
     initial = build_inventory(spec.initial_materials(), seed).to_json()
@@ -396,7 +403,8 @@ def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) 
     return Episode(run=run, experiment=experiment, initial=initial, **identity, **truth)
 
 
-def _derive_seed(*parts: object) -> int:
+def derive_seed(*parts: object) -> int:
+    """Return a seed that these parts alone determine."""
     # Six bytes fit the column, and are exact in JSON readers that store numbers as doubles.
     return int.from_bytes(_hash_parts(*parts)[:6])
 

@@ -15,7 +15,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from simulation.calls import run_usage
-from simulation.models import Episode, Job, Run, Twin
+from simulation.models import CodeEpisode, Episode, Job, Run, Twin
 from simulation.runs import control
 from simulation.web.access import StaffRequest, staff_action, staff_page
 from simulation.web.episodes import PER_PAGE, UNFINISHED
@@ -44,7 +44,13 @@ class RunFilter(forms.Form):
         label="Search", required=False, max_length=MAX_SEARCH, widget=forms.TextInput(attrs={"type": "search"})
     )
     kind = forms.ChoiceField(
-        choices=[("", "All kinds"), ("episodes", "episodes"), ("twins", "twins"), ("ratings", "ratings")],
+        choices=[
+            ("", "All kinds"),
+            ("episodes", "episodes"),
+            ("twins", "twins"),
+            ("ratings", "ratings"),
+            ("code", "code episodes"),
+        ],
         required=False,
         label="Kind",
     )
@@ -81,7 +87,7 @@ def list_runs(request: StaffRequest) -> HttpResponse:
 def _make_rows(runs: Sequence[Run]) -> list[RunRow]:
     """Return the rows of one page, with one query for each kind of row and one for the costs."""
     counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for model in (Episode, Twin, Job):
+    for model in (Episode, Twin, CodeEpisode, Job):
         rows = model.objects.filter(run__in=[run.pk for run in runs]).order_by()
         for run, status, number in rows.values_list("run", "status").annotate(n=Count("pk")):
             counts[run][status] += number

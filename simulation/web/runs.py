@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.lab.errors import LabError
-from simulation.models import Episode, Job, MissingReview, ModelCall, Run, Twin
+from simulation.models import CodeEpisode, Episode, Job, MissingReview, ModelCall, Run, Twin
 from simulation.runs import control, create, failure_reasons
 from simulation.web import access, episodes
 from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
@@ -135,7 +135,9 @@ def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
     page = Paginator(_rows_of_run(row), episodes.PER_PAGE).get_page(request.GET.get("page"))
     jobs = list(page) if row.kind == "ratings" else []
     notice = episodes.describe_missing_worker(bool(state.live) and not row.paused_at)
-    statuses = {"episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES}[row.kind]
+    statuses = {
+        "episodes": Episode.STATUSES, "twins": Twin.STATUSES, "ratings": Job.STATUSES, "code": CodeEpisode.STATUSES,
+    }[row.kind]  # fmt: skip
     context = {
         "run": row,
         "state": state,
@@ -172,6 +174,13 @@ def _rows_of_run(row: Run) -> QuerySet[Any]:
     urgency = Case(*ranks, default=Value(len(_STATUS_ORDER)), output_field=IntegerField())
     if row.kind == "episodes":
         return episodes.episodes_for_list().filter(run=row).order_by(urgency, "experiment__name", "replicate", "-pk")
+    if row.kind == "code":
+        long_columns = ("pending", "memory", "reported", "mask__task__data", "mask__validation")
+        return (
+            row.code_episodes.select_related("mask__task")
+            .defer(*long_columns)
+            .order_by(urgency, "mask", "replicate", "-pk")
+        )
     # Outcomes and differences are large and are shown on the twin's own page.
     rows = row.twins.select_related("transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]

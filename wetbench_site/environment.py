@@ -179,6 +179,8 @@ VARIABLES = (
     Variable("WETBENCH_EXPORTS_PER_HOUR", integer_type(1, 10**6), "5"),
     Variable("WETBENCH_PACE", number_type(), "1"),
     Variable("WETBENCH_JOB_FILE_DAYS", number_type(), "7"),
+    Variable("WETBENCH_TREE_DAYS", number_type(low=2), "30"),
+    Variable("WETBENCH_SANDBOX_ONLY", FLAG, "false"),
     *(Variable(f"{name}_API_KEY", text_type("the provider's key"), secret=True) for name in PROVIDERS),
     *(Variable(f"{name}_BASE_URL", ADDRESS) for name in PROVIDERS),
     Variable("WETBENCH_PROVIDER_CALLS", integer_type(1, 10**6), "64"),

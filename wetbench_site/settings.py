@@ -278,6 +278,8 @@ SWEEP_SECONDS = 15 * PACE
 WORKER_SILENT_SECONDS = 90 * PACE
 LOST_LEASES_ALLOWED = 3
 JOB_FILE_DAYS = ENVIRONMENT.get_number("WETBENCH_JOB_FILE_DAYS")  # how long files of finished jobs are stored
+TREE_DAYS = ENVIRONMENT.get_number("WETBENCH_TREE_DAYS")  # after which a workspace that no row names is removed
+SANDBOX_ONLY = ENVIRONMENT.get_flag("WETBENCH_SANDBOX_ONLY")
 TURN_SECONDS = 60 * PACE  # how long one task works on a row before other rows get their turn
 
 # Calls of language models. WETBENCH_PACE does not scale their time limit: models are as slow in tests as elsewhere.

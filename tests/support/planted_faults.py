@@ -106,6 +106,46 @@ RATINGS = (
     plant_fault("reports of audits", "UPDATE ratings_blindingaudit SET passed = NOT passed", "ratings_blindingaudit", "passed"),
 )  # fmt: skip
 
+GRADED = "(SELECT min(episode_id) FROM simulation_grading)"
+CODE_EPISODES = (
+    plant_fault("stored files", "UPDATE simulation_blob SET packed = (SELECT packed FROM simulation_blob ORDER BY sha256 LIMIT 1)",
+          "simulation_blob", "bytes"),
+    plant_fault("stored files", "UPDATE simulation_blob SET size = size + 1", "simulation_blob", "bytes"),
+    plant_fault("stored workspaces", "UPDATE simulation_tree SET entries = '[]'", "simulation_tree", "4f53cda18c2baa0c"),
+    plant_fault("stored workspaces", "DELETE FROM simulation_blob", "simulation_tree", "none of TASK.md"),
+    plant_fault("stored workspaces", "UPDATE simulation_tree SET bytes = 1", "simulation_tree", "1 bytes"),
+    plant_fault("numbers of code steps", f"UPDATE simulation_codeepisode SET next_number = 4 WHERE id = {GRADED}",
+          "simulation_codeepisode", "steps 1 to 3"),
+    plant_fault("numbers of code steps", "DELETE FROM simulation_codestep WHERE number = 1", "simulation_codeepisode", "2 to 2"),
+    plant_fault("workspaces of code steps", "UPDATE simulation_codestep SET tree_before_id = tree_after_id WHERE number = 1",
+          "simulation_codestep", "workspace"),
+    plant_fault("workspaces of code steps", f"UPDATE simulation_codeepisode SET present_id = initial_id WHERE id = {GRADED}",
+          "simulation_codeepisode", "workspace"),
+    plant_fault("contents of code steps", "UPDATE simulation_codestep SET observation = 'forged' WHERE number = 1",
+          "simulation_codestep", ""),
+    plant_fault("phases of code episodes", f"""UPDATE simulation_codeepisode SET phase = 'agent'
+          WHERE id = {GRADED}""", "simulation_codeepisode", "no ending"),
+    plant_fault("ends of graded episodes", f"UPDATE simulation_codeepisode SET status = 'quit' WHERE id = {GRADED}",
+          "simulation_codeepisode", "quit"),
+    plant_fault("ends of graded episodes", "DELETE FROM simulation_grading", "simulation_codeepisode", "a grading"),
+    plant_fault("retries of code episodes", "UPDATE simulation_codeepisode SET seed = 0, replicate = 3 WHERE retry_of_id IS NOT NULL",
+          "simulation_codeepisode", "different ones"),
+    plant_fault("states of sandboxes", "UPDATE simulation_sandboxrun SET state = 'started', ended_at = NULL, seconds = NULL, exit = NULL",
+          "simulation_sandboxrun", "started"),
+    plant_fault("states of sandboxes", "UPDATE simulation_sandboxrun SET seconds = NULL", "simulation_sandboxrun", "seconds None"),
+    plant_fault("states of sandboxes", "UPDATE simulation_sandboxrun SET fence = 99", "simulation_sandboxrun", "99"),
+    plant_fault("contents of gradings", "UPDATE simulation_grading SET outcome = 'wrong'", "simulation_grading", "wrong"),
+    plant_fault("contents of gradings", "UPDATE simulation_grading SET grade = '{}'", "simulation_grading", ""),
+    plant_fault("data of replication tasks", "UPDATE simulation_replicationtask SET sha256 = 'other'",
+          "simulation_replicationtask", "other"),
+    plant_fault("ends of code episodes", f"UPDATE simulation_codeepisode SET ended_at = NULL WHERE id = {GRADED}",
+          "simulation_codeepisode", "None"),
+    plant_fault("reasons of code episodes", "UPDATE simulation_codeepisode SET reason = 'internal' WHERE status = 'queued'",
+          "simulation_codeepisode", "internal"),
+    plant_fault("leases of code episodes", f"UPDATE simulation_codeepisode SET lease_until = {NOW}, fence = 0",
+          "simulation_codeepisode", "fence 0"),
+)  # fmt: skip
+
 LABORATORY = (
     plant_fault("applied migrations", "DELETE FROM django_migrations WHERE app = 'ratings' AND name LIKE '0006%'",
           "django_migrations", "not applied"),

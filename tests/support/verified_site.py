@@ -32,7 +32,7 @@ from simulation.casts import load_files, run_config
 from simulation.llm import prompt_sets
 from simulation.models import Episode, Experiment, ModelCall, PromptSet, Run, Transition, Twin
 from simulation.runs import create, vetting
-from tests.support import call_factories, job_factories, study_factory
+from tests.support import call_factories, code_episodes, job_factories, study_factory
 from tests.support.steps import run_to_end
 
 SLUG = "caffeine-hplc-analysis"
@@ -47,6 +47,7 @@ def furnish() -> None:
     study = create_rated_study()
     create_stored_documents(study)
     create_calls()
+    create_code_episodes()
     done = job_factories.create_job("study/small", "done")
     job_factories.create_job_file(done, "big.bin", b"x" * (300 * 1024))
 
@@ -116,6 +117,15 @@ def create_stored_documents(study: Study) -> None:
     payload_fields = {"payload": {"a": 1}, "payload_sha256": payload_digest({"a": 1})}
     Quarantine.objects.create(study=study, **payload_fields)
     ImportedItem.objects.create(study=study, key="x", record={}, label="file", perturbation="none", **payload_fields)
+
+
+def create_code_episodes() -> None:
+    """Create a graded code episode of two steps, the second in a sandbox, and a retry of one that failed."""
+    graded = code_episodes.create_graded_episode()
+    failed = code_episodes.create_code_episode(
+        graded.mask, replicate=2, status="failed", reason="internal", error="broke", counts=False
+    )
+    code_episodes.create_code_episode(graded.mask, replicate=2, retry_of=failed)
 
 
 def create_calls() -> None:

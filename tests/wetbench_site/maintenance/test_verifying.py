@@ -11,7 +11,7 @@ from django.db import connection, transaction
 
 from ratings.models import Rating
 from tests.support import verified_site
-from tests.support.planted_faults import BROKEN_TABLES, LABORATORY, RATINGS, PlantedFault
+from tests.support.planted_faults import BROKEN_TABLES, CODE_EPISODES, LABORATORY, RATINGS, PlantedFault
 from tests.support.steps import run_concurrently
 from wetbench_site.database import read_snapshot
 from wetbench_site.maintenance.verify import ALL_CHECKS, checks
@@ -54,13 +54,13 @@ def test_verify_finds_nothing_in_an_intact_database_and_reports_every_planted_fa
     clean = looked(*CHECKS)
     assert [(one.check.name, one.findings) for one in clean if one.findings] == []
     assert [one.check.name for one in clean if not one.rows] == []  # every check had rows to check
-    assert [told for fault in (*RATINGS, *LABORATORY) if (told := missed(fault))] == []
+    assert [told for fault in (*RATINGS, *LABORATORY, *CODE_EPISODES) if (told := missed(fault))] == []
     [tables] = planted(BROKEN_TABLES[connection.vendor], "integrity of tables")
     assert tables.findings != ()
 
 
 def test_verify_tests_plant_a_fault_for_every_check() -> None:
-    assert {fault.check for fault in (*RATINGS, *LABORATORY)} | {"integrity of tables"} == set(CHECKS)
+    assert {fault.check for fault in (*RATINGS, *LABORATORY, *CODE_EPISODES)} | {"integrity of tables"} == set(CHECKS)
 
 
 def test_verify_reports_unreadable_rows_and_runs_the_other_checks() -> None:

@@ -19,6 +19,7 @@ from simulation.llm import prompt_sets
 from simulation.models import (
     CallText,
     CatalogueEntry,
+    CodeEpisode,
     Episode,
     Experiment,
     Job,
@@ -44,7 +45,7 @@ from wetbench_site.maintenance.verify.checks import (
 )
 from wetbench_site.text import hash_json, hash_text
 
-LeasedModel = type[Episode] | type[Twin] | type[Job]
+LeasedModel = type[Episode] | type[Twin] | type[CodeEpisode] | type[Job]
 
 
 def _find_wrong_ends(model: LeasedModel) -> Iterator[Violation]:
@@ -76,22 +77,22 @@ _PROMISES_PER_MODEL: tuple[tuple[str, str, Callable[[LeasedModel], Iterator[Viol
     ("reasons of {}s", "a failed, blocked or waiting row has a reason, and no other", _find_wrong_reasons),
     ("leases of {}s", "a leased row has an owner and a fence", _find_wrong_leases),
 )
-_LEASED_MODELS: tuple[LeasedModel, ...] = (Episode, Twin, Job)
+_LEASED_MODELS: tuple[LeasedModel, ...] = (Episode, Twin, CodeEpisode, Job)
 WORK_CHECKS = tuple(
-    Check(name.format(model._meta.model_name), promise, model, partial(find_violations, model))
+    Check(name.format(model._meta.verbose_name), promise, model, partial(find_violations, model))
     for name, promise, find_violations in _PROMISES_PER_MODEL
     for model in _LEASED_MODELS
 )
 
 
-_OWNERS = ("episode", "twin", "job")
+_OWNERS = ("episode", "twin", "code_episode", "job")
 _TURN_COLUMNS = (*(f"{kind}_id" for kind in _OWNERS), "number", "role", "speaker", "turn")
 _END_STATES = ("answered", "refused", "failed", "lost", "fenced")
 
 
 @build_check("owners of calls", ModelCall)
 def check_call_owners() -> Iterator[Violation]:
-    """A call has the run of its episode, twin or job, and a fence that was issued."""
+    """A call has the run of its episode, twin, code episode or job, and a fence that was issued."""
     for kind in _OWNERS:
         calls = ModelCall.objects.order_by("pk").filter(**{f"{kind}__isnull": False})
         wrong_run = calls.exclude(run=F(f"{kind}__run"))
@@ -142,7 +143,7 @@ def check_run_budgets() -> Iterator[Violation]:
     # A budget that was set while calls were under way is counted again by the next sweep, so runs with work left
     # are skipped.
     live = Q(episodes__status__in=Leased.RUNNABLE) | Q(twins__status__in=Leased.RUNNABLE)
-    live |= Q(jobs__status__in=Leased.RUNNABLE)
+    live |= Q(jobs__status__in=Leased.RUNNABLE) | Q(code_episodes__status__in=Leased.RUNNABLE)
     capped = Run.objects.filter(Q(max_cost__isnull=False) | Q(max_tokens__isnull=False))
     for run in iter_rows(capped.exclude(pk__in=Run.objects.filter(live).values("pk")).order_by("pk")):
         totals = run_usage.check_budget_counters(run)

@@ -5,12 +5,13 @@ from pathlib import Path
 
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
+from simulation.llm.prompt_files import BUILT_IN, BUILT_IN_CODE, BUILT_IN_RATING, FAMILIES, find_family
 from simulation.llm.prompt_sets import ImportedSet, PromptSetError, PromptTexts, SetName
 from simulation.models import PromptSet
 
-BUILT_IN, BUILT_IN_RATING = prompt_sets.BUILT_IN, prompt_sets.BUILT_IN_RATING
-
-_OF_RATERS = "rating.item.txt"  # a file that only sets for model raters have
+# What the sets of a family are for, and a file that every set of it has.
+_USES = {BUILT_IN: "simulation", BUILT_IN_RATING: "rating", BUILT_IN_CODE: "code"}
+_OWN_FILES = {BUILT_IN: "agent.system.txt", BUILT_IN_RATING: "rating.item.txt", BUILT_IN_CODE: "code.system.txt"}
 
 
 class NoSuchPromptSet(LabError):  # noqa: N818  # a result, not an error
@@ -37,13 +38,18 @@ def get_prompt_set(name: str = BUILT_IN) -> PromptSet:
 
 
 def get_simulation_set(name: str = BUILT_IN) -> PromptSet:
-    """Return a set for the roles of a simulation. Raises NoSuchPromptSet if it is for model raters."""
-    return _check_family(get_prompt_set(name), rating=False)
+    """Return a set for the roles of a simulation. Raises NoSuchPromptSet if it is of another family."""
+    return _check_family(get_prompt_set(name), BUILT_IN)
 
 
 def get_rating_set(name: str = BUILT_IN_RATING) -> PromptSet:
-    """Return a set for model raters. Raises NoSuchPromptSet if it is for the roles of a simulation."""
-    return _check_family(get_prompt_set(name), rating=True)
+    """Return a set for model raters. Raises NoSuchPromptSet if it is of another family."""
+    return _check_family(get_prompt_set(name), BUILT_IN_RATING)
+
+
+def get_code_set(name: str = BUILT_IN_CODE) -> PromptSet:
+    """Return a set for agents that edit code. Raises NoSuchPromptSet if it is of another family."""
+    return _check_family(get_prompt_set(name), BUILT_IN_CODE)
 
 
 # Texts under a hash never change, so the cache needs no expiry.
@@ -66,11 +72,11 @@ def load_texts(sha256: str) -> PromptTexts:
     return loaded
 
 
-def list_current() -> list[PromptSet]:
-    """Return the newest version of every name, the built-in set first: the choices for a run of episodes or twins."""
-    rows = {BUILT_IN: get_prompt_set()}
+def list_current(family: str = BUILT_IN) -> list[PromptSet]:
+    """Return the newest version of every name of a family, the built-in set first: the choices for a run."""
+    rows = {family: get_prompt_set(family)}
     # The newest comes first by the default order, so the first row of a name is kept.
-    for row in PromptSet.objects.exclude(files__has_key=_OF_RATERS).defer("files"):
+    for row in PromptSet.objects.filter(files__has_key=_OWN_FILES[family]).defer("files"):
         rows.setdefault(row.name, row)
     return list(rows.values())
 
@@ -88,26 +94,25 @@ def import_folder(folder: Path, name: str) -> tuple[PromptSet, ImportedSet]:
     returned unchanged, under its existing name.
     """
     set_name = SetName.parse_name(name)
-    if set_name.version or set_name.name in (BUILT_IN, BUILT_IN_RATING):
+    if set_name.version or set_name.name in FAMILIES:
         raise PromptSetError((f"{name} cannot be the name of a new set: choose another with --name",))
     read = prompt_sets.load_folder(folder, set_name.name)
-    is_rating = prompt_sets.is_rating_set(read.texts.files)
-    get_prompt_set(BUILT_IN_RATING if is_rating else BUILT_IN)  # so that a copy of a built-in set is recognised as such
-    if any(prompt_sets.is_rating_set(row.files) != is_rating for row in PromptSet.objects.filter(name=set_name.name)):
+    family = find_family(read.texts.files)
+    get_prompt_set(family)  # so that a copy of a built-in set is recognised as such
+    if any(find_family(row.files) != family for row in PromptSet.objects.filter(name=set_name.name)):
         raise PromptSetError(
-            (f"{name} is a set of the other kind (simulation, rating): choose another name with --name",)
+            (f"{name} is a set of another kind ({', '.join(_USES.values())}): choose another name with --name",)
         )
     return _store_texts(read.texts), read
 
 
 def _load_shipped() -> tuple[PromptTexts, ...]:
-    return prompt_sets.load_built_in(), prompt_sets.load_built_in_rating()
+    return tuple(map(prompt_sets.load_family, FAMILIES))
 
 
-def _check_family(row: PromptSet, rating: bool) -> PromptSet:
-    if prompt_sets.is_rating_set(row.files) != rating:
-        expected, actual = ("rating", "simulation") if rating else ("simulation", "rating")
-        raise NoSuchPromptSet(f"The prompt set {row.name} is for {actual}; choose one for {expected}")
+def _check_family(row: PromptSet, expected: str) -> PromptSet:
+    if (actual := find_family(row.files)) != expected:
+        raise NoSuchPromptSet(f"The prompt set {row.name} is for {_USES[actual]}; choose one for {_USES[expected]}")
     return row
 
 

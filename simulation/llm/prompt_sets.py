@@ -11,76 +11,28 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
+from simulation.llm.prompt_files import (
+    ALL_FILES,
+    BUILT_IN,
+    BUILT_IN_CODE,
+    BUILT_IN_RATING,
+    EXAMPLES,
+    FAMILIES,
+    OPTIONAL,
+    Placeholders,
+    find_family,
+)
 from simulation.providers import Message, Prompt
 from simulation.providers.base import ReplySchema
 from wetbench_site.text import describe_error, hash_text
 
-BUILT_IN, BUILT_IN_RATING = "wetbench", "wetbench-rating"
 MAX_FILE_BYTES = 100_000  # bytes of one file; the longest built-in file has a tenth of this
-EXAMPLES = "examples.json"
 LABELS = ("VALID", "INVALID")
 _FOLDERS = Path(__file__).parent / "prompts"
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 _HASH = re.compile(r"[0-9a-f]{6,64}")
 
 
-class Placeholders(NamedTuple):
-    """Placeholders of a file: `needed` must occur in it, `optional` may."""
-
-    needed: tuple[str, ...] = ()
-    optional: tuple[str, ...] = ()
-
-    @property
-    def all_names(self) -> tuple[str, ...]:
-        return self.needed + self.optional
-
-
-_STATE = Placeholders(("materials", "observations", "action"))
-PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
-    {
-        "agent.system.txt": Placeholders(("actions",)),
-        "agent.user.txt": Placeholders(("goal", "history", "time", "materials", "notes")),
-        "agent.plain.txt": Placeholders(),
-        "agent.react.txt": Placeholders(),
-        "agent.plan.txt": Placeholders(),
-        "agent.act.txt": Placeholders(),
-        "agent.summary.txt": Placeholders(("history",), ("goal",)),
-        "agent.schema.txt": Placeholders(),
-        "transition.system.txt": Placeholders(),
-        "transition.user.txt": _STATE,
-        "transition.repair.txt": Placeholders(("problems",)),
-        "transition.schema.txt": Placeholders(),
-        "incorrect.system.txt": Placeholders(),
-        "incorrect.user.txt": _STATE,
-        "obvious.system.txt": Placeholders(),
-        "obvious.user.txt": _STATE,
-        "classification.txt": Placeholders(("observation", "interpretation"), ("examples",)),
-        "classification.repair.txt": Placeholders(("problems",)),
-        "classification.schema.txt": Placeholders(),
-        "summary.txt": Placeholders(("observation", "interpretation")),
-        EXAMPLES: Placeholders(),
-    }
-)
-# The files of the other family of sets, for model raters. A set contains the files of one family.
-RATING: Mapping[str, Placeholders] = MappingProxyType(
-    {
-        "rating.plausibility.txt": Placeholders(("question", "guide")),
-        "rating.sufficiency.txt": Placeholders(("question", "guide")),
-        "rating.item.txt": Placeholders(("context", "item", "rows")),
-        "rating.repair.txt": Placeholders(("problems",)),
-    }
-)
-ALL_FILES: Mapping[str, Placeholders] = MappingProxyType({**PLACEHOLDERS, **RATING})
-# Files that a set may lack, with the files whose texts they belong to. A folder that has its own version of one of those does
-# not take the built-in text, which would contradict it: the texts printed in the paper have neither.
-OPTIONAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "incorrect.system.txt": ("incorrect.user.txt",),
-        "agent.schema.txt": ("agent.system.txt",),
-        "transition.schema.txt": ("transition.system.txt", "obvious.system.txt"),
-        "classification.schema.txt": ("classification.txt",),
-    }
-)
 _EXAMPLE_HEADING = "WORKED EXAMPLE\n"
 
 
@@ -120,7 +72,7 @@ class SetName(NamedTuple):
 
 @dataclass(frozen=True)
 class PromptTexts:
-    """A set: the files of its family (PLACEHOLDERS or RATING) by name, of which OPTIONAL ones may be missing. Equal hashes mean equal texts."""
+    """A set: the files of its family (FAMILIES) by name, of which OPTIONAL ones may be missing. Equal hashes mean equal texts."""
 
     name: str
     files: Mapping[str, str]
@@ -226,14 +178,9 @@ def compute_hash(files: Mapping[str, str]) -> str:
     return hash_text(canonical)
 
 
-def is_rating_set(files: Collection[str]) -> bool:
-    """Return whether a set with these files is for model raters."""
-    return not set(files).isdisjoint(RATING)
-
-
 def load_built_in() -> PromptTexts:
     """Return the built-in set for the roles of a simulation."""
-    return _load_shipped(BUILT_IN)
+    return load_family(BUILT_IN)
 
 
 def load_built_in_rating() -> PromptTexts:
@@ -242,12 +189,18 @@ def load_built_in_rating() -> PromptTexts:
     It is a separate set so that its changes do not affect the simulation set's hash, which is part of run
     configurations.
     """
-    return _load_shipped(BUILT_IN_RATING)
+    return load_family(BUILT_IN_RATING)
+
+
+def load_built_in_code() -> PromptTexts:
+    """Return the built-in set for agents that edit code, and their helpers."""
+    return load_family(BUILT_IN_CODE)
 
 
 @lru_cache
-def _load_shipped(name: str) -> PromptTexts:
-    files = RATING if name == BUILT_IN_RATING else PLACEHOLDERS
+def load_family(name: str) -> PromptTexts:
+    """Return the built-in set of a family."""
+    files = FAMILIES[name]
     loaded = _load_files(_FOLDERS / name, files)
     if missing := sorted(set(files) - set(loaded)):
         raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
@@ -257,13 +210,14 @@ def _load_shipped(name: str) -> PromptTexts:
 def load_folder(folder: Path, name: str) -> ImportedSet:
     """Return the set in a folder; missing files come from the built-in set. Raises PromptSetError with all problems."""
     try:
-        files = RATING if any((folder / file).exists() for file in RATING) else PLACEHOLDERS
+        family = find_family([file for file in ALL_FILES if (folder / file).exists()])
     except (OSError, ValueError):
-        files = PLACEHOLDERS  # `_load_files` reports what is wrong with the folder
+        family = BUILT_IN  # `_load_files` reports what is wrong with the folder
+    files = FAMILIES[family]
     loaded = _load_files(folder, files)
     if not loaded:
         raise PromptSetError((f"{folder}: contains none of {', '.join(sorted(files))}",))
-    ours = (load_built_in_rating() if files is RATING else load_built_in()).files
+    ours = load_family(family).files
     borrowed = [file for file in sorted(files) if file not in loaded and not set(loaded) & set(OPTIONAL.get(file, ()))]
     texts = {file: loaded[file][0] if file in loaded else ours[file] for file in sorted({*loaded, *borrowed})}
     return ImportedSet(

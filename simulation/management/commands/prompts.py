@@ -9,7 +9,8 @@ from django.core.management.base import CommandError, CommandParser
 from simulation.casts import prompt_previews, prompt_store
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
-from simulation.llm.prompt_sets import ALL_FILES, PromptTexts
+from simulation.llm.prompt_files import ALL_FILES, BUILT_IN, BUILT_IN_RATING, find_family
+from simulation.llm.prompt_sets import PromptTexts
 from simulation.management.command_options import tolerate_closed_pipe
 from simulation.models import Experiment, PromptSet
 from simulation.runs import benches
@@ -92,8 +93,7 @@ class Command(SafeCommand):
             self.stdout.write(f"The same texts are stored already, as {row.name}: nothing new was stored.")
         elif not newest:
             self.stdout.write(f"It was stored already; {row.name} without a hash refers to a newer version.")
-        is_rating = prompt_sets.is_rating_set(imported.texts.files)
-        built_in = prompt_store.BUILT_IN_RATING if is_rating else prompt_store.BUILT_IN
+        built_in = find_family(imported.texts.files)
         for files, text in (
             (imported.borrowed, f"Not in the folder, taken from {built_in}"),
             (imported.unescaped, "Written for str.format, so doubled braces were changed to single ones"),
@@ -113,7 +113,7 @@ class Command(SafeCommand):
     def _render_prompt(self, options: dict[str, Any]) -> None:
         is_rating = options["role"] == prompt_previews.RATER
         get_set = prompt_store.get_rating_set if is_rating else prompt_store.get_simulation_set
-        row = get_set(options["prompts"] or (prompt_store.BUILT_IN_RATING if is_rating else prompt_store.BUILT_IN))
+        row = get_set(options["prompts"] or (BUILT_IN_RATING if is_rating else BUILT_IN))
         request = prompt_previews.PreviewRequest(
             options["role"],
             benches.get_specification(_get_experiment(options["experiment"])),

@@ -454,7 +454,7 @@ def test_prompt_sets_for_rating_and_for_simulation_are_not_interchangeable(
     study: Study, model: str, tmp_path: Path
 ) -> None:
     run_rating_command(study, model)
-    shipped = prompt_store.get_prompt_set(prompt_store.BUILT_IN_RATING)
+    shipped = prompt_store.get_rating_set()
     assert Run.objects.get(kind="ratings").setup["prompt_set"]["sha256"] == shipped.sha256
     assert [row.name for row in prompt_store.list_current()] == ["wetbench"]
     with pytest.raises(prompt_store.NoSuchPromptSet, match="is for rating; choose one for simulation"):

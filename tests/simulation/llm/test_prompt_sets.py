@@ -11,9 +11,9 @@ from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.llm import prompt_sets
+from simulation.llm.prompt_files import ALL_FILES, FAMILIES, PLACEHOLDERS
 from simulation.llm.prompt_sets import (
     MAX_FILE_BYTES,
-    PLACEHOLDERS,
     PromptSetError,
     PromptTexts,
     SetName,
@@ -176,9 +176,11 @@ def test_filling_requires_exactly_the_placeholders_of_the_file() -> None:
         load_built_in().fill_in("transition.user.txt", action="x")
 
 
-def test_every_file_of_the_built_in_set_can_be_filled() -> None:
-    for file, placeholders in PLACEHOLDERS.items():
-        filled = load_built_in().fill_in(file, **{name: f"<{name} here>" for name in placeholders.all_names})
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_file_of_a_built_in_set_can_be_filled(family: str) -> None:
+    texts = prompt_sets.load_family(family)
+    for file, placeholders in FAMILIES[family].items():
+        filled = texts.fill_in(file, **{name: f"<{name} here>" for name in placeholders.all_names})
         assert all(f"<{name} here>" in filled and f"{{{name}}}" not in filled for name in placeholders.all_names)
 
 
@@ -315,6 +317,6 @@ def test_built_in_prompt_set_is_cached() -> None:
 
 def test_documentation_lists_every_prompt_file_with_its_placeholders() -> None:
     manual = (FIXTURES.parent / "docs" / "prompts.md").read_text()
-    for file, placeholders in PLACEHOLDERS.items():
+    for file, placeholders in ALL_FILES.items():
         row = next(line for line in manual.splitlines() if line.startswith("|") and f"`{file}`" in line)
         assert all(f"`{{{name}}}`" in row for name in placeholders.all_names)

@@ -16,7 +16,8 @@ from simulation.llm.model_rater import (
     RatingKind,
     parse_judgement,
 )
-from simulation.llm.prompt_sets import PLACEHOLDERS, RATING, load_built_in, load_built_in_rating
+from simulation.llm.prompt_files import PLACEHOLDERS, RATING
+from simulation.llm.prompt_sets import load_built_in, load_built_in_rating
 from simulation.providers.base import Completion, Stop
 from tests.support.scripted_models import ScriptedProvider, make_completion
 

@@ -9,7 +9,7 @@ from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from simulation.calls import rate_limit, run_usage
-from simulation.casts import cast_availability, run_config
+from simulation.casts import model_obstacles, run_config
 from simulation.jobs import jobs
 from simulation.models import CodeEpisode, Episode, Job, MissingReview, ProviderGate, Run, Twin
 from simulation.runs import create
@@ -95,7 +95,7 @@ def reopen_limiters(run: Run) -> Run:
     models = row.setup.get("models", {})
     answered = set(row.calls.filter(state__in=("answered", "refused")).order_by().values_list("model_name", flat=True))
     # A model that has answered stays as it was: one run must not mix two definitions.
-    corrected = {**models, **cast_availability.describe_models(set(models) - answered)}
+    corrected = {**models, **model_obstacles.describe_models(set(models) - answered)}
     if corrected != models:
         setup = {**row.setup, "models": corrected}
         Run.objects.filter(pk=row.pk).update(setup=setup, setup_sha256=run_config.hash_config(setup))

@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 
-from simulation.casts import cast_availability
+from simulation.casts import cast_availability, model_obstacles
 from simulation.lab.actions import KINDS
 from simulation.lab.experiments import ExperimentSpec
 from simulation.models import Experiment, LanguageModel, ModelPrice
@@ -166,7 +166,7 @@ def list_providers(environ: Mapping[str, str], today: date) -> list[ProviderRow]
         address = environ.get(info.base_url_variable, "").strip() or info.base_url
         elsewhere = address.rstrip("/") != info.base_url.rstrip("/")
         models = [line for line in rows if line.row.provider == name]
-        providers.append(ProviderRow(name, info, cast_availability.has_key(name, environ), elsewhere, models))
+        providers.append(ProviderRow(name, info, model_obstacles.has_key(name, environ), elsewhere, models))
     return providers
 
 
@@ -176,7 +176,7 @@ def _make_model_row(row: LanguageModel, today: date) -> ModelRow:
     current = next((price for price in prices if price.row.effective_from <= today), None)
     later = [price for price in reversed(prices) if price.row.effective_from > today]
     options = [(name, _format_option(value)) for name, value in row.options.items()]
-    return ModelRow(row, cast_availability.is_retired(row, today), options, current, later)
+    return ModelRow(row, model_obstacles.is_retired(row, today), options, current, later)
 
 
 def _make_price_row(row: ModelPrice) -> PriceRow:

@@ -7,7 +7,7 @@ from django import forms
 from django.contrib.auth.models import User
 
 from simulation.calls import run_usage
-from simulation.casts import cast_availability
+from simulation.casts import cast_availability, model_obstacles
 from simulation.lab.errors import LabError
 from simulation.models import Episode, Experiment
 from simulation.runs import create
@@ -40,7 +40,7 @@ def _find_problem(cast: str) -> tuple[str, tuple[str, ...]]:
     """Return why this cast cannot answer a person, "" if it can, and the keys if they are all that is missing."""
     try:
         cast_availability.freeze_with_person(cast)
-    except cast_availability.NotReadyError as error:
+    except model_obstacles.NotReadyError as error:
         return str(error), error.missing_keys
     except LabError as error:
         return str(error), ()

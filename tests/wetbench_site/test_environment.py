@@ -126,8 +126,8 @@ def test_provider_key_in_a_file_is_used_by_clients_and_not_exported_as_a_variabl
     given = {f"{name}_API_KEY_FILE": str(file) for name in environment.PROVIDERS}
     asked = (
         "import os, django; django.setup()\n"
-        "from simulation.casts import cast_availability; from simulation.providers import base, connections\n"
-        "print({cast_availability.has_key(name) and connections.get_key(name, os.environ) for name in base.PROVIDERS})\n"
+        "from simulation.casts import model_obstacles; from simulation.providers import base, connections\n"
+        "print({model_obstacles.has_key(name) and connections.get_key(name, os.environ) for name in base.PROVIDERS})\n"
         "print([name for name, value in os.environ.items() if 'sk-from' in value])"
     )
     here = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}

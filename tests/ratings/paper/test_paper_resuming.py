@@ -16,7 +16,7 @@ from ratings.paper.plan import Plan, PlanFileError, load_plan, save_plan
 from ratings.protocol import ProtocolError
 from ratings.results.paper_values import PaperValuesError
 from simulation.calls import run_usage
-from simulation.casts import cast_availability
+from simulation.casts import cast_availability, model_obstacles
 from simulation.casts.run_config import SCRIPTED_ALONE
 from simulation.engine import workers
 from simulation.models import ModelCall, PaperPlan, Run, Twin
@@ -131,7 +131,7 @@ def test_worker_never_sends_a_scripted_run_to_the_providers(
         lambda: cast_availability.freeze_rater(run.cast),
         lambda: cast_availability.freeze_with_person(run.cast),
     ):
-        with pytest.raises(cast_availability.NotReadyError, match=SCRIPTED_ALONE):
+        with pytest.raises(model_obstacles.NotReadyError, match=SCRIPTED_ALONE):
             order()
     assert {line.why_not for line in cast_availability.list_casts() if line.name == run.cast} == {SCRIPTED_ALONE}
     with replicate.scripted_replies(plan):

@@ -41,6 +41,13 @@ def delimit_growing_lines(label: str, entries: Sequence[Any]) -> GrowingText:
     return GrowingText.join([f"<<<{label} {code}\n{lines[0]}", *lines[1:]], "\n").with_rest(f"\n{label} {code}>>>")
 
 
+def delimit_text(label: str, text: str) -> str:
+    """Return a text between marks, line by line as it is, for code and outputs that an escape would change."""
+    content = clean_text(text)
+    code = _choose_code(label, content, content)
+    return f"<<<{label} {code}\n{content}\n{label} {code}>>>"
+
+
 def _format_line(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False, sort_keys=True)
 

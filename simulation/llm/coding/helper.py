@@ -1,0 +1,50 @@
+"""The helper: a second language model that sees one file, and rewrites it or answers a question about it."""
+
+import re
+from dataclasses import dataclass
+
+from simulation.llm.conversation import MalformedCompletion, request_answer
+from simulation.llm.prompt_data import delimit_text
+from simulation.llm.prompt_sets import PromptTexts
+from simulation.providers import CompletionFunction
+
+_OPENING = re.compile(r"^<<<(\w+)[ \t]*$", re.MULTILINE)
+_FENCE = re.compile(r"^```[\w+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class CodeHelper:
+    """Answers the tools edit_file and understand_file by prompting a model. It sees no other file and no history."""
+
+    speak: CompletionFunction
+    texts: PromptTexts
+
+    def edit(self, path: str, text: str, instruction: str) -> str:
+        """Return the whole new text of the file. Raises NoUsableAnswer("no_edit"), Refusal or TooLong."""
+        request = self.texts.fill_in(
+            "code.edit.txt", path=path, text=delimit_text("FILE", text), instruction=instruction
+        )
+        prompt = self.texts.build_prompt(self.texts.files["code.helper.txt"].strip(), request, "edit")
+        return request_answer(self.speak, prompt, lambda reply: extract_block(reply, "file"), "no_edit")
+
+    def answer(self, path: str, text: str, question: str) -> str:
+        """Return the answer to a question about the file. Raises NoUsableAnswer("no_answer"), Refusal or TooLong."""
+        request = self.texts.fill_in(
+            "code.understand.txt", path=path, text=delimit_text("FILE", text), question=question
+        )
+        prompt = self.texts.build_prompt(self.texts.files["code.helper.txt"].strip(), request, "understand")
+        return request_answer(self.speak, prompt, str, "no_answer")
+
+
+def extract_block(reply: str, name: str) -> str:
+    """Return the text between the lines `<<<name` and `>>>name`, else that of a fenced block. Raises MalformedCompletion."""
+    opening = next((match for match in _OPENING.finditer(reply) if match[1] == name), None)
+    if opening:
+        # The last line that is the mark: the text itself may contain one.
+        body, mark, _ = reply[opening.end() + 1 :].rpartition(f">>>{name}")
+        if mark and (not body or body.endswith("\n")):
+            return body
+        raise MalformedCompletion(f"the block {name} has no line >>>{name} at its end")
+    if fence := _FENCE.search(reply):
+        return fence[1]
+    raise MalformedCompletion(f"there is no block between a line <<<{name} and a line >>>{name}")

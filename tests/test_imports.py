@@ -21,7 +21,8 @@ FOR_EVERY_ROOM = ("wetbench_site.text", "wetbench_site.validation")
 ABOVE_BOTH_APPS = ("wetbench_site/maintenance", "wetbench_site/management")
 # Modules that run without Django in rooms that do not.
 WITHOUT_DJANGO = (
-    "simulation/casts/casting.py", "simulation/casts/data_files.py", "simulation/casts/file_entries.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
+    "simulation/casts/casting.py", "simulation/casts/code_casting.py", "simulation/casts/data_files.py",
+    "simulation/casts/file_entries.py", "simulation/casts/pricing.py", "simulation/casts/run_config.py",
     "simulation/scripted_server", "ratings/models/study_events.py", "ratings/raters/checker_rater.py", "ratings/results/figures",
     "wetbench_site/text.py", "wetbench_site/validation.py", "wetbench_site/headers.py", "wetbench_site/loopback_only.py",
 )  # fmt: skip

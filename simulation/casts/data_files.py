@@ -8,14 +8,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from simulation.casts import casting
-from simulation.casts.file_entries import CastEntry, ModelFile, Models
+from simulation.casts.file_entries import CastEntry, CodeCastEntry, ModelFile, Models
+from simulation.casts.run_config import CODE
 from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Catalogue
 from simulation.lab.errors import CatalogueError, LabError
 from simulation.lab.experiments import ExperimentSpec
+from simulation.llm.coding.notes import TOOLS_OF_PIPELINE
+from simulation.replication.tools import TOOLS
 from wetbench_site.validation import find_problems, format_file, locate_problems, read_json_file
 
-KINDS = ("models", "prices", "casts")
+KINDS = ("models", "prices", "casts", "code_casts")
 
 
 class ModelFileError(LabError):
@@ -36,6 +39,7 @@ class ModelFiles(NamedTuple):
     models: list[dict[str, Any]]
     prices: list[dict[str, Any]]
     casts: list[dict[str, Any]]
+    code_casts: list[dict[str, Any]]
 
 
 def load_data_files(directory: Path) -> DataFiles:
@@ -79,8 +83,15 @@ def load_model_files(paths: Sequence[Path], known: Models) -> ModelFiles:
     problems += _find_duplicates(documents)
     if problems:
         raise ModelFileError("\n".join(problems))
-    models_, prices, casts = ([entry for _, data in documents for entry in data.get(kind, ())] for kind in KINDS)
-    return ModelFiles(models_, prices, [complete_cast(cast, models) for cast in casts])
+    models_, prices, casts, code_casts = (
+        [entry for _, data in documents for entry in data.get(kind, ())] for kind in KINDS
+    )
+    return ModelFiles(
+        models_,
+        prices,
+        [complete_cast(cast, models) for cast in casts],
+        [complete_code_cast(cast, models) for cast in code_casts],
+    )
 
 
 def _collect_models(documents: Sequence[tuple[Path, dict[str, Any]]]) -> dict[str, Mapping[str, Any]]:
@@ -95,16 +106,20 @@ def _collect_models(documents: Sequence[tuple[Path, dict[str, Any]]]) -> dict[st
 
 
 def _find_duplicates(documents: Sequence[tuple[Path, dict[str, Any]]]) -> list[str]:
-    """Return a problem for each name that two files define: their order would decide which definition counts."""
+    """Return a problem for each name that two files define: their order would decide which definition counts.
+
+    Casts of both kinds are stored under their names together.
+    """
     problems: list[str] = []
-    first: dict[tuple[str, str], Path] = {}
+    first: dict[tuple[str, str], tuple[Path, str]] = {}
     for path, data in documents:
-        for kind in ("models", "casts"):
+        for kind in ("models", "casts", "code_casts"):
             entries = data[kind] if isinstance(data.get(kind), list) else []
             names = [entry.get("name") for entry in entries if isinstance(entry, Mapping)]
             for name in sorted({name for name in names if isinstance(name, str)}):
-                if (other := first.setdefault((kind, name), path)) is not path:
-                    problems.append(f"{format_file(path)}: {kind}: {name!r} is also in {format_file(other)}")
+                place = first.setdefault((kind.removeprefix("code_"), name), (path, kind))
+                if place != (path, kind):
+                    problems.append(f"{format_file(path)}: {kind}: {name!r} is also in {format_file(place[0])}")
     return problems
 
 
@@ -115,3 +130,16 @@ def complete_cast(data: Mapping[str, Any], models: Models) -> dict[str, Any]:
         cast["agent"]["history"] = {key: value for key, value in cast["agent"]["history"].items() if value is not None}
     # Left out when empty, because the configuration of casts without it must keep its digest.
     return cast if cast["successor_of"] else {key: value for key, value in cast.items() if key != "successor_of"}
+
+
+def complete_code_cast(data: Mapping[str, Any], models: Models) -> dict[str, Any]:
+    """Return the same code cast with its kind and all defaults written out."""
+    entry = CodeCastEntry.model_validate(data, context=models)
+    cast = {"kind": CODE, **entry.model_dump()}
+    history = cast["agent"]["history"]
+    cast["agent"]["history"] = {key: value for key, value in history.items() if value is not None}
+    if entry.agent.scaffold == "fixed":
+        cast["agent"]["tools"] = list(TOOLS_OF_PIPELINE)
+    elif entry.agent.tools is None:
+        cast["agent"]["tools"] = [name for name, tool in TOOLS.items() if entry.helper or tool.kind != "helper"]
+    return cast

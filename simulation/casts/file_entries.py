@@ -1,4 +1,4 @@
-"""The entries of data files of language models: models, prices and casts, with what each field allows."""
+"""The entries of data files of language models: models, prices, casts and code casts, with what each field allows."""
 
 from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
@@ -6,8 +6,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationInfo, field_validator, model_validator
 
+from simulation.llm.coding.notes import SCAFFOLDS
 from simulation.providers.base import PROVIDERS
 from simulation.providers.connections import RESERVED_FIELDS
+from simulation.replication.tools import LAST_TURN_TOOLS, TOOLS
 from wetbench_site.validation import (
     Allowed,
     Day,
@@ -232,6 +234,13 @@ TransitionModel = Annotated[Annotated[TransitionRules, Tag("plays")] | Annotated
 Classifier = Annotated[Annotated[ClassifierRules, Tag("plays")] | Annotated[ModelRole, Tag("model")], *_EITHER]
 
 
+def _need_free_cast_name(name: str) -> str:
+    # The cast of a person is "human" with their pseudonym, and rule-based casts begin with "offline".
+    if name.partition(" ")[0] == "human" or name.startswith("offline"):
+        reject("a name that begins neither with human nor with offline")
+    return name
+
+
 class CastEntry(StrictModel):
     """Who runs each role. `successor_of` names for models of the cast the model of the paper that each replaces."""
 
@@ -248,10 +257,7 @@ class CastEntry(StrictModel):
     @field_validator("name")
     @classmethod
     def _need_free_name(cls, name: str) -> str:
-        # The cast of a person is "human" with their pseudonym, and rule-based casts begin with "offline".
-        if name.partition(" ")[0] == "human" or name.startswith("offline"):
-            reject("a name that begins neither with human nor with offline")
-        return name
+        return _need_free_cast_name(name)
 
     @model_validator(mode="after")
     def _need_own_models(self, info: ValidationInfo) -> Self:
@@ -269,9 +275,54 @@ class CastEntry(StrictModel):
         return self
 
 
+class CodeAgentRole(ModelRole):
+    """An agent that edits code. Without `tools` it has all of them, those of the helper only if the cast has one."""
+
+    scaffold: Annotated[str, *one_of(SCAFFOLDS)] = "react"
+    history: HistoryEntry = HistoryEntry(kind="full")
+    tools: list[Annotated[str, *one_of(tuple(TOOLS))]] | None = None
+
+    @field_validator("tools")
+    @classmethod
+    def _need_endings(cls, tools: list[str] | None) -> list[str] | None:
+        if tools is not None and (missing := [name for name in LAST_TURN_TOOLS if name not in tools]):
+            raise ValueError(
+                f"must contain {' and '.join(missing)}: without it an attempt could only run out of its limits"
+            )
+        return tools
+
+
+class CodeCastEntry(StrictModel):
+    """Who edits the code of a replication task, and who answers the tools of the helper."""
+
+    name: Name
+    description: Annotated[VisibleText, Field(max_length=2000)]
+    agent: CodeAgentRole
+    helper: ModelRole | None = None
+
+    @field_validator("name")
+    @classmethod
+    def _need_free_name(cls, name: str) -> str:
+        return _need_free_cast_name(name)
+
+    @model_validator(mode="after")
+    def _need_helper_for_its_tools(self) -> Self:
+        asks = [name for name in self.agent.tools or () if TOOLS[name].kind == "helper"]
+        if asks and self.helper is None:
+            reject_parts(
+                [("helper", f"is missing; the agent has the tools {' and '.join(asks)}, which a helper answers")]
+            )
+        if self.helper and self.agent.tools is not None and not asks:
+            reject_parts([("helper", "answers no tool of the agent: add one to agent.tools, or leave the helper out")])
+        if self.agent.scaffold == "fixed" and (self.helper or self.agent.tools is not None):
+            reject_parts([("agent.scaffold", "fixed chooses no tools: leave tools and helper out")])
+        return self
+
+
 class ModelFile(StrictModel):
     """A file with models, prices and casts, or some of them."""
 
     models: Annotated[list[ModelEntry], need_unique("name")] = []
     prices: list[SeparatePrice] = []
     casts: Annotated[list[CastEntry], need_unique("name")] = []
+    code_casts: Annotated[list[CodeCastEntry], need_unique("name")] = []

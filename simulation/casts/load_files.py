@@ -120,12 +120,13 @@ def load_models(files: ModelFiles) -> dict[str, LoadCounts]:
             ["model_id", "effective_from"],
             list({(row["model_id"], row["effective_from"]): row for row in prices}.values()),
         ),
-        "casts": _upsert_rows(
-            CastDefinition,
-            ["name"],
-            [{"name": data["name"], "description": data["description"], "data": data} for data in files.casts],
-        ),
+        "casts": _upsert_rows(CastDefinition, ["name"], list(map(_cast_row, files.casts))),
+        "code_casts": _upsert_rows(CastDefinition, ["name"], list(map(_cast_row, files.code_casts))),
     }
+
+
+def _cast_row(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": data["name"], "description": data["description"], "data": data}
 
 
 def _price_row(model: int, data: Mapping[str, Any]) -> dict[str, Any]:

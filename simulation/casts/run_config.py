@@ -1,5 +1,7 @@
 """The run configuration, frozen as JSON when a run is created: who runs each role, with which models and prompts.
 
+A laboratory cast has an agent, a transition model and classifiers. A code cast (kind "code") has an agent that edits code, and a helper.
+
 The rule-based casts are declared here too, so that a page can list them without loading what runs them (`casting`).
 """
 
@@ -16,6 +18,7 @@ from wetbench_site.text import hash_json
 
 PERSON = "person"
 ROLES = ("agent", "transition_model", "evidence_classifier")
+CODE = "code"  # `kind` of a code cast; laboratory casts have none
 SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
 SCRIPTED_ALONE = "only the scripted server of `make paper` answers this run"
 
@@ -29,6 +32,7 @@ class RoleConfig:
     params: Params = field(default_factory=lambda: Params(max_tokens=4096))
     scaffold: str = "react"
     history: Mapping[str, Any] = field(default_factory=lambda: {"kind": "full"})
+    tools: tuple[str, ...] = ()  # of an agent that edits code
 
     @property
     def name(self) -> str:
@@ -48,6 +52,7 @@ class RoleConfig:
             params=Params(**params),
             scaffold=data.get("scaffold", "react"),
             history=data.get("history", {"kind": "full"}),
+            tools=tuple(data.get("tools", ())),
         )
 
 
@@ -62,6 +67,7 @@ class RunConfig:
     prompt_sha256: str
     rater: RoleConfig | None = None  # model rater of a study; such a configuration has no other roles
     scripted: bool = False  # a scripted server answers instead of the models; no provider is called
+    helper: RoleConfig | None = None  # of a code cast: answers the tools edit_file and understand_file
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "RunConfig":
@@ -77,6 +83,16 @@ class RunConfig:
                 data.get("prompt_set", {}).get("sha256", ""),
                 rater,
                 scripted,
+            )
+        if is_code_cast(cast):
+            return cls(
+                RoleConfig.from_json(cast["agent"]),
+                RoleConfig(),
+                (),
+                data["models"],
+                data.get("prompt_set", {}).get("sha256", ""),
+                scripted=scripted,
+                helper=RoleConfig.from_json(cast["helper"]) if cast.get("helper") else None,
             )
         return cls(
             RoleConfig.from_json(cast["agent"]),
@@ -144,19 +160,52 @@ RULE_BASED_CASTS = {
 }  # fmt: skip
 
 
+class CodeCastInfo(NamedTuple):
+    """A rule-based code cast: its agent is the rule of the same name. No language model takes part."""
+
+    name: str
+    description: str
+
+    def to_run_config(self) -> RunConfig:
+        """Return the run configuration, which has no model and no prompt."""
+        return RunConfig(RoleConfig(self.name), RoleConfig(), (), models={}, prompt_sha256="")
+
+
+RULE_BASED_CODE_CASTS = {
+    info.name: info
+    for info in (
+        CodeCastInfo("offline-oracle", "Rules: restore the hidden code, run every experiment, submit what it printed. A ceiling."),
+        CodeCastInfo(
+            "offline-oracle-lapses",
+            "Rules: restore the hidden code with seeded lapses: a subtle error, a body left hidden, a crash that is mended, a misreported number.",
+        ),
+        CodeCastInfo("offline-null", "Rules: submit without any change. A floor."),
+        CodeCastInfo("offline-stub", "Rules: fill every hidden function with a stub that returns a constant. A floor."),
+        CodeCastInfo("offline-mutant", "Rules: restore the hidden code with one seeded error in one function."),
+    )
+}  # fmt: skip
+
+
 class UnknownCastError(LabError):
     """There is no cast of that name; the message lists the existing ones."""
 
 
-def get_rule_based_cast(name: str) -> CastInfo:
-    """Return the rule-based cast of that name. Raises UnknownCastError."""
-    if name not in RULE_BASED_CASTS:
-        raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(RULE_BASED_CASTS)}")
-    return RULE_BASED_CASTS[name]
+def get_rule_based_cast(name: str) -> CastInfo | CodeCastInfo:
+    """Return the rule-based cast of that name, of either kind. Raises UnknownCastError."""
+    casts: dict[str, CastInfo | CodeCastInfo] = {**RULE_BASED_CASTS, **RULE_BASED_CODE_CASTS}
+    if name not in casts:
+        raise UnknownCastError(f"There is no rule-based cast {name!r}. Rule-based casts: {', '.join(casts)}")
+    return casts[name]
+
+
+def is_code_cast(cast: Mapping[str, Any]) -> bool:
+    return cast.get("kind") == CODE
 
 
 def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return every role of a valid cast: agent, transition model, classifier, panel."""
+    """Return every role of a valid cast: agent, transition model, classifier, panel; of a code cast agent and helper."""
+    if is_code_cast(cast):
+        return [cast["agent"], *([cast["helper"]] if cast.get("helper") else [])]
     return [*(cast[role] for role in ROLES), *cast.get("panel", ())]
 
 
@@ -178,6 +227,9 @@ def list_models(setup: Mapping[str, Any]) -> list[tuple[str, RoleConfig]]:
     config = RunConfig.from_json(setup)
     if config.rater:
         return [("rating", config.rater)]
+    if is_code_cast(setup["cast"]):
+        helpers = [("helper", config.helper)] if config.helper else []
+        return [(CODE, config.agent), *helpers]
     roles = [
         ("agent", config.agent),
         ("transition", config.transition_model),

@@ -372,10 +372,12 @@ def freeze_run_config(setup: Mapping[str, Any], prompt_set: str = "") -> dict[st
     """Return a run configuration with the hash of its prompts. Without language models no prompts are used."""
     if not run_config.list_models(setup):
         return dict(setup)
+    get_set = prompt_store.get_simulation_set
     if "rater" in setup["cast"]:
-        prompts = prompt_store.get_rating_set(prompt_set or prompt_store.BUILT_IN_RATING)
-    else:
-        prompts = prompt_store.get_simulation_set(prompt_set or prompt_store.BUILT_IN)
+        get_set = prompt_store.get_rating_set
+    elif run_config.is_code_cast(setup["cast"]):
+        get_set = prompt_store.get_code_set
+    prompts = get_set(prompt_set) if prompt_set else get_set()
     return {**setup, "prompt_set": {"name": prompts.name, "sha256": prompts.sha256}}
 
 

@@ -236,7 +236,7 @@ def test_cast_may_use_a_model_of_another_file_or_an_already_loaded_one(tmp_path:
         (model_data(prices=[PRICE, PRICE]), f"prices: the effective_from '{DAY}' occurs twice"),
         ({"models": [MODEL, MODEL]}, "models: the name 'mine' occurs twice"),
         ({"prices": [{**PRICE, "model": "gpt-9"}]}, "prices[0].model: is 'gpt-9'; allowed: no model is known"),
-        ({"model": []}, "model: unknown field; allowed: casts, models, prices"),
+        ({"model": []}, "model: unknown field; allowed: casts, code_casts, models, prices"),
         ({"models": {}}, "models: is {}; allowed: a list"),
         (["models"], "must contain one object with models, prices, casts"),
     ],

@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.core.management import CommandError, call_command
 
-from simulation.casts import RunConfig, cast_availability, load_files, run_config
+from simulation.casts import RunConfig, cast_availability, load_files, model_obstacles, run_config
 from simulation.models import CastDefinition, LanguageModel, ModelPrice
 
 pytestmark = pytest.mark.django_db
@@ -60,10 +60,10 @@ def write_cast_file(folder: Path, provider: str = "local", **changes: Any) -> Pa
 @pytest.mark.usefixtures("shipped_models")
 def test_reloading_models_changes_nothing_and_a_changed_price_is_counted(tmp_path: Path) -> None:
     again = load_files.load_models(load_files.parse_model_files(FILES))
-    assert again == {"models": (0, 0, 12), "prices": (0, 0, 13), "casts": (0, 0, 16)}
+    assert again == {"models": (0, 0, 17), "prices": (0, 0, 16), "casts": (0, 0, 16), "code_casts": (0, 0, 17)}
     files = load_files.parse_model_files(FILES)
     files.models[0]["prices"][0]["input"] = "1.30"
-    assert load_files.load_models(files)["prices"] == (0, 1, 12)
+    assert load_files.load_models(files)["prices"] == (0, 1, 15)
 
 
 @pytest.mark.usefixtures("shipped_models")
@@ -127,7 +127,7 @@ def test_rule_based_cast_has_an_empty_run_config_and_needs_no_key() -> None:
 def test_missing_key_is_reported_by_variable_name() -> None:
     without = {name: key for name, key in KEYS.items() if name != "OPENROUTER_API_KEY"} | {"GEMINI_API_KEY": "  "}
     missing = "GEMINI_API_KEY is not set: gemini needs a key; OPENROUTER_API_KEY is not set: openrouter needs a key"
-    with pytest.raises(cast_availability.NotReadyError) as refused:
+    with pytest.raises(model_obstacles.NotReadyError) as refused:
         cast_availability.freeze_cast("paper", without)
     assert str(refused.value) == f"The cast 'paper' cannot run: {missing}"
     assert find_cast_line("paper", without).why_not == missing
@@ -171,7 +171,7 @@ def test_cast_with_a_retired_model_is_available_with_a_warning() -> None:
 )
 def test_model_is_retired_from_the_date_its_provider_named(lifecycle: str, day: str | None, ended: bool) -> None:
     row = LanguageModel(lifecycle=lifecycle, retires_on=day and date.fromisoformat(day))
-    assert cast_availability.is_retired(row, date(2026, 12, 1)) is ended
+    assert model_obstacles.is_retired(row, date(2026, 12, 1)) is ended
 
 
 @pytest.mark.usefixtures("shipped_models")
@@ -191,7 +191,7 @@ def test_retired_models_are_listed_with_the_casts_that_use_them() -> None:
 def test_cast_with_a_deleted_model_is_unavailable_with_its_name() -> None:
     LanguageModel.objects.get(name="gpt-4o").delete()
     assert find_cast_line("paper").why_not == "not loaded: gpt-4o (python manage.py load_models)"
-    with pytest.raises(cast_availability.NotReadyError, match="not loaded: gpt-4o"):
+    with pytest.raises(model_obstacles.NotReadyError, match="not loaded: gpt-4o"):
         cast_availability.describe_cast("paper")
 
 
@@ -210,7 +210,7 @@ def test_person_replaces_the_agent_and_the_other_roles_are_unchanged() -> None:
     assert made["cast"]["transition_model"] == {"plays": "offline/rules"}
     offline = cast_availability.freeze_with_person("offline", {})["cast"]
     assert offline["evidence_classifier"] == {"plays": "offline/checklist"} and offline["panel"] == []
-    with pytest.raises(cast_availability.NotReadyError, match="ANTHROPIC_API_KEY"):
+    with pytest.raises(model_obstacles.NotReadyError, match="ANTHROPIC_API_KEY"):
         cast_availability.freeze_with_person("current", {**KEYS, "ANTHROPIC_API_KEY": ""})
     assert "gpt-6.1-sol" in cast_availability.freeze_with_person("current", KEYS)["models"]  # the classifier
 

@@ -33,6 +33,7 @@ GROUPS = (
         Entry("models", "Keys, models, prices, local servers, and the meaning of each failure"),
         Entry("prompts", "The prompts for models, and how to use your own"),
         Entry("laboratory", "Actions and experiments are data files: how to add one"),
+        Entry("replication", "Tasks in which agents fill in hidden code: episodes, tools, and agents that are rules"),
         Entry("training", "Seeds of hidden truths, the Gymnasium environment, rewards and trajectories"),
     )),
     Group("Reading results", "For analysts", (

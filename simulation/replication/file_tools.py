@@ -23,7 +23,7 @@ FileTool = Callable[[Arguments, Files, str], ToolResult]
 MAX_LINES = 400  # lines of one read_file
 MAX_MATCHES = 200  # lines of one search
 _MAX_LINE = 2_000  # characters of a line that read_file shows
-_MAX_MATCH = 300  # characters of a line that search shows
+_MAX_MATCH = 300  # characters of a longer line that search shows
 
 
 def list_files(arguments: Arguments, files: Files, folder: str) -> ToolResult:
@@ -52,7 +52,7 @@ def search(arguments: Arguments, files: Files, folder: str) -> ToolResult:
     top, text = resolve_path(arguments.get("folder", ""), folder), arguments["text"]
     _check_folder(files, top)
     matches = [
-        f"{path}:{number}: {_cut_line(line.strip(), _MAX_MATCH)}"
+        f"{path}:{number}: {_show_match(line, text)}"
         for path, content in sorted(files.items())
         if _is_in(path, top)
         for number, line in enumerate(content.decode(errors="replace").split("\n"), 1)
@@ -149,6 +149,14 @@ def _check_folder(files: Files, folder: str) -> None:
 
 def _cut_line(line: str, limit: int) -> str:
     return line if len(line) <= limit else f"{line[:limit]} [... {len(line) - limit:,} characters left out]"
+
+
+def _show_match(line: str, text: str) -> str:
+    """Return the part of a line that has the match, because a line of a data file may have a million characters."""
+    if len(line) <= _MAX_MATCH:
+        return line.strip()
+    start = max(0, line.find(text) - _MAX_MATCH // 3)
+    return f"[...] {line[start : start + _MAX_MATCH]} [...]"
 
 
 def _find_places(text: str, part: str) -> list[int]:

@@ -51,6 +51,9 @@ def parse_reply(text: str) -> ToolCall:
     start = next(starts, None)
     if start is None:
         raise ToolFormatError(["there is no line `TOOL: name`"])
+    if lines[start].endswith("\r"):
+        # The whole reply has line ends of Windows. A file must not get them, or `old` never matches what the file has.
+        lines = [line.removesuffix("\r") for line in lines]
     name = _read_tool_name(lines[start])
     problems = [] if _NAME.fullmatch(name) else [f"TOOL: {name[:60]!r} is no name; the tools are {join_words(TOOLS)}"]
     reader = _ArgumentReader(lines, start + 1, name)

@@ -59,6 +59,12 @@ def test_search_finds_literal_text_with_file_and_line() -> None:
     assert observe("search", text="t.o") == "'t.o' is in 0 lines of the workspace."
 
 
+def test_search_shows_the_match_of_a_long_line() -> None:
+    files = {"data.csv": b"x" * 5_000 + b"needle" + b"y" * 5_000}
+    observation = apply_file_tool(call("search", text="needle"), files, "").observation
+    assert observation.endswith(f"[...] {'x' * 100}needle{'y' * 194} [...]")
+
+
 def test_write_file_creates_a_file_with_a_line_end_at_its_end() -> None:
     result = apply_file_tool(call("write_file", path="new/c.py", text="y = 2"), FILES, "code")
     assert result.files == {**FILES, "code/new/c.py": b"y = 2\n"} and not result.refused

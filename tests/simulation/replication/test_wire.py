@@ -80,6 +80,11 @@ def test_wire_text_after_an_empty_line_is_ignored_and_a_block_after_it_is_read()
     assert parse_reply(reply).arguments == {"path": "a", "text": "x"}
 
 
+def test_wire_reply_with_line_ends_of_windows_gives_plain_text() -> None:
+    reply = "THOUGHT: x\r\nTOOL: write_file\r\npath: a\r\n<<<text\r\none\r\ntwo\r\n>>>text\r\n"
+    assert parse_reply(reply) == ToolCall("write_file", {"path": "a", "text": "one\ntwo"}, "THOUGHT: x")
+
+
 def test_wire_faults_are_listed_all_at_once() -> None:
     with pytest.raises(ToolFormatError) as error:
         parse_reply("TOOL: replace\npath: a\npath: b\nand so on\n<<<old\nx")

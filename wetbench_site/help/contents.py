@@ -45,6 +45,7 @@ GROUPS = (
     )),
     Group("Operating a site", "For people who install and maintain WetBench", (
         Entry("operations", "Install, upgrade, back up, verify, scale out, rotate keys; every setting and command"),
+        Entry("sandbox", "How the code of agents is isolated and limited, what is not isolated, and how to test it"),
         Entry("promises", "What is never lost, and the test that proves it"),
         Entry("performance", "Measured speed, against named baselines"),
         Entry("scaling", "What to add first on a larger site"),

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from threading import Event
 
 from simulation.replication.sandbox.base import (
     INPUT,
@@ -20,10 +21,11 @@ from simulation.replication.sandbox.base import (
     SandboxResult,
     SandboxUnavailable,
 )
+from simulation.replication.sandbox.cgroups import join_group, open_group
 from simulation.replication.sandbox.exchange import Exchange, Streams, Watch
 from simulation.replication.sandbox.filters import build_filter
 from simulation.replication.sandbox.frames import format_request
-from simulation.replication.sandbox.inputs import build_environment, check_inputs
+from simulation.replication.sandbox.inputs import Ceiling, build_environment, check_inputs
 from simulation.replication.sandbox.packages import (
     find_hidden_folders,
     find_interpreter,
@@ -39,8 +41,8 @@ SUPERVISOR = "/supervisor.py"
 class BubblewrapSandbox:
     """Runs commands in bubblewrap. As root, every sandbox gets a kernel user of its own; else a user namespace."""
 
-    def __init__(self, program: str = "bwrap") -> None:
-        self._program = program
+    def __init__(self, program: str = "bwrap", ceiling: Ceiling = Ceiling(), cgroup: str = "") -> None:  # noqa: B008
+        self._program, self._ceiling, self._cgroup = program, ceiling, cgroup
         self._is_root = os.geteuid() == 0
         self.name = "bubblewrap/root" if self._is_root else "bubblewrap/user"
 
@@ -53,9 +55,11 @@ class BubblewrapSandbox:
         packages: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
         with_result: bool = False,
+        stop: Event | None = None,
     ) -> SandboxResult:
         """Run the command, as `base.Sandbox.run` describes."""
         check_inputs(command, files, read_only or {})
+        limits = self._ceiling.lower(limits)
         request = format_request(command, files, limits, build_environment(environment), with_result)
         user = FIRST_USER + secrets.randbelow(LAST_USER - FIRST_USER) if self._is_root else None
         with contextlib.ExitStack() as stack:
@@ -63,11 +67,12 @@ class BubblewrapSandbox:
             info, info_end = os.pipe()
             stack.callback(os.close, info)
             arguments_file = _store(stack, "\0".join([*arguments, "--info-fd", str(info_end)]).encode())
+            group = stack.enter_context(open_group(self._cgroup, limits)) if self._cgroup else None
             inner = ["python3", "-I", "-S", SUPERVISOR, "-" if user is None else str(user)]
             try:
                 # The environment is empty, because process 1 of the sandbox shows it in /proc/1/environ.
                 process = subprocess.Popen(
-                    [self._program, "--args", str(arguments_file), "--", *inner],
+                    [*join_group(group), self._program, "--args", str(arguments_file), "--", *inner],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
@@ -79,9 +84,11 @@ class BubblewrapSandbox:
                 raise SandboxUnavailable(f"{self._program} cannot be started: {error.strerror}") from error
             finally:
                 os.close(info_end)
-            return self._follow(process, info, request, limits)
+            return self._follow(process, info, request, limits, stop)
 
-    def _follow(self, process: subprocess.Popen[bytes], info: int, request: bytes, limits: Limits) -> SandboxResult:
+    def _follow(
+        self, process: subprocess.Popen[bytes], info: int, request: bytes, limits: Limits, stop: Event | None
+    ) -> SandboxResult:
         """Exchange frames with the sandbox; return only when none of its processes is left."""
         assert process.stdin and process.stdout and process.stderr
         first: list[int] = []  # pidfd of the first process in the sandbox
@@ -102,7 +109,7 @@ class BubblewrapSandbox:
 
             streams = Streams(process.stdin, process.stdout, process.stderr)
             try:
-                result = Exchange(streams, request, limits, attach, end).run()
+                result = Exchange(streams, request, limits, attach, end, stop).run()
                 if process.wait(timeout=10) < 0 and not result.killed:
                     raise SandboxFault("the sandbox was killed from outside")
                 return result
@@ -165,6 +172,8 @@ ROOT_MODE = [
     "CAP_SETUID",
     "--cap-add",
     "CAP_SETGID",
+    "--cap-add",
+    "CAP_SETPCAP",
 ]
 # As process 1, the supervisor has the seccomp filter. bwrap's own process 1 has none, and the command, which has the
 # same user here, could write into its memory.

@@ -4,6 +4,7 @@ import os
 import selectors
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import IO, NamedTuple
 
 from simulation.replication.sandbox.base import Limits, SandboxFault, SandboxResult
@@ -63,7 +64,7 @@ class Exchange:
     """One sandbox from its start to its end.
 
     `attach` is called once, when the supervisor is ready and waits; it returns the function that watches the sandbox, or None.
-    `end` ends every process of the sandbox. Both belong to the backend.
+    `end` ends every process of the sandbox. Both belong to the backend. `stop` is set by another thread.
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class Exchange:
         limits: Limits,
         attach: Callable[[], Callable[[], Watch] | None],
         end: Callable[[], None],
+        stop: Event | None = None,
     ) -> None:
         self._streams, self._request, self._limits = streams, memoryview(request), limits
-        self._attach, self._end = attach, end
+        self._attach, self._end, self._stop = attach, end, stop
         self._watch: Callable[[], Watch] | None = None
         self._reader, self._output = FrameReader(), Output(limits.output_kib * 1024)
         self._errors, self._result = bytearray(), bytearray()
@@ -96,7 +98,7 @@ class Exchange:
                 selector.register(stream, selectors.EVENT_READ)
             os.set_blocking(self._streams.requests.fileno(), False)
             self._follow(selector)
-        if self._begun is None:
+        if self._begun is None and self._killed != "stop":
             detail = self._errors.decode(errors="replace").strip()[-1000:]
             raise SandboxFault(f"the sandbox did not start: {detail or 'no message'}")
         return self._conclude()
@@ -121,7 +123,9 @@ class Exchange:
         self._end()
 
     def _check_time(self, now: float) -> None:
-        if self._begun is not None and now > self._begun + self._limits.seconds + GRACE_SECONDS:
+        if self._stop is not None and self._stop.is_set():
+            self._killed = self._killed or "stop"
+        elif self._begun is not None and now > self._begun + self._limits.seconds + GRACE_SECONDS:
             self._killed = self._killed or ("wall" if self._status is None else "supervisor")
         elif self._begun is None and now > self._started + START_SECONDS:
             self._killed = "supervisor"
@@ -185,7 +189,7 @@ class Exchange:
                 self._ended = True
 
     def _conclude(self) -> SandboxResult:
-        assert self._begun is not None
+        ended = self._exited or time.monotonic()
         whole = self._ended and self._status is not None and self._reader.is_empty and not self._killed
         killed = self._killed or ("" if whole else "supervisor")
         taken = take_files(self._entries) if whole else None
@@ -194,7 +198,7 @@ class Exchange:
             killed = "wall"
         return SandboxResult(
             exit=status.exit if not killed else None,
-            seconds=round((self._exited or time.monotonic()) - self._begun, 4),
+            seconds=round(ended - (self._begun or ended), 4),
             cpu=status.cpu,
             resident_mib=max(self._resident, status.resident_mib),
             output=self._output.get_text(),

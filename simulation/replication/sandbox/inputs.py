@@ -3,13 +3,26 @@
 import functools
 import os
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from simulation.replication.sandbox.base import PACKAGES, SCRATCH, WORKSPACE, SandboxFault
+from simulation.replication.sandbox.base import PACKAGES, SCRATCH, WORKSPACE, Limits, SandboxFault
 from simulation.replication.sandbox.packages import find_interpreter, is_shared_build
 from simulation.replication.trees import MAX_FILES, MAX_TREE_BYTES, find_path_problem
 
 MAX_READ_ONLY_FILES, MAX_READ_ONLY_BYTES = 400, 64 * 2**20
 MAX_COMMAND_BYTES = 100_000  # the kernel accepts 131,072 bytes in one argument
+
+
+class Ceiling(NamedTuple):
+    """The most that this machine gives to one sandbox, whatever its limits ask for."""
+
+    seconds: float = 1800
+    resident_mib: int = 1536
+
+    def lower(self, limits: Limits) -> Limits:
+        return limits._replace(
+            seconds=min(limits.seconds, self.seconds), resident_mib=min(limits.resident_mib, self.resident_mib)
+        )
 
 
 def check_inputs(command: Sequence[str], files: Mapping[str, bytes], read_only: Mapping[str, bytes]) -> None:

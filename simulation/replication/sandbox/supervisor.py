@@ -7,6 +7,7 @@ describes them. UID is the user that the supervisor becomes before it reads anyt
 Nothing that this program sends is trusted: the command in the sandbox has the same user.
 """
 
+import _ctypes  # without ctypes around it: 0.3 ms instead of 3 ms
 import os
 import resource
 import select
@@ -16,6 +17,8 @@ import sys
 import time
 
 WORKSPACE, INPUT, RESULT_NUMBER = "/workspace", "/input", 3
+PR_SET_DUMPABLE, PR_CAPBSET_DROP = 4, 24  # linux/prctl.h
+CAPABILITY_HEADER = (0x20080522).to_bytes(4, sys.byteorder) + bytes(4)  # version 3, this process (linux/capability.h)
 MAX_FILES, MAX_FILE_BYTES, MAX_TREE_BYTES, MAX_DEPTH, MAX_LEFT_OUT = 400, 2**20, 16 * 2**20, 12, 50
 
 
@@ -227,17 +230,33 @@ class Collector:
             os.close(descriptor)
 
 
+def call_library(name: str, *arguments: int | bytes) -> int:
+    """Call a function of the C library that Python does not offer; return its result."""
+    library = _ctypes.dlopen(None, 0)  # type: ignore[arg-type]  # None: what this program has loaded already
+    result: int = _ctypes.call_function(_ctypes.dlsym(library, name), arguments)
+    return result
+
+
+def give_up_privileges(user: int | None) -> None:
+    """Become `user` without any capability, and close this program's memory to the command, which has the same user."""
+    if user is not None:
+        number = 0
+        while call_library("prctl", PR_CAPBSET_DROP, number, 0, 0, 0) == 0:
+            number += 1  # up to the last capability of this kernel
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    if call_library("capset", CAPABILITY_HEADER, bytes(24)) or call_library("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0):
+        sys.exit("capset or prctl failed")
+
+
 def main() -> None:
     os.closerange(3, 256)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.nice(10)  # the site on the same machine stays quick
     with open("/proc/self/oom_score_adj", "w") as target:
         target.write("1000")  # if the machine runs out of memory, sandboxes end first
-    if sys.argv[1] != "-":
-        user = int(sys.argv[1])
-        os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)  # also clears every capability
+    give_up_privileges(None if sys.argv[1] == "-" else int(sys.argv[1]))
     os.umask(0o022)
     send_frame(b"R")
     limits, command, environment, with_result = read_request()

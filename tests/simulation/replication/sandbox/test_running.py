@@ -1,9 +1,12 @@
 """One command in a sandbox: what goes in, what comes back, and which limit stops it."""
 
+import threading
+import time
+
 import pytest
 
-from simulation.replication.sandbox.base import Limits, SandboxFault, SandboxUnavailable
-from simulation.replication.sandbox.choosing import SandboxSettings, open_sandbox
+from simulation.replication.sandbox.base import Limits, SandboxFault
+from simulation.replication.sandbox.choosing import open_sandbox
 
 LIMITS = Limits(seconds=20)
 
@@ -41,6 +44,11 @@ def test_sandbox_rejects_a_path_outside_of_the_workspace_before_it_starts():
         run(["true"], {"../x": b""})
 
 
-def test_sandbox_that_is_switched_off_is_unavailable_with_what_helps():
-    with pytest.raises(SandboxUnavailable, match="apt-get install bubblewrap"):
-        open_sandbox(SandboxSettings(mode="off"))
+def test_sandbox_is_stopped_within_a_second_when_another_thread_asks_for_it():
+    stop = threading.Event()
+    timer = threading.Timer(0.3, stop.set)
+    timer.start()
+    start = time.monotonic()
+    result = run(["sleep", "20"], stop=stop)
+    assert result.killed == "stop" and result.files is None
+    assert time.monotonic() - start < 1.3

@@ -1,8 +1,12 @@
 """`python -m simulation.scripted_server --port 8765`: print the URL, then serve until stopped."""
 
 import argparse
+import json
 from contextlib import suppress
+from pathlib import Path
 
+from simulation.scripted_server.answers import AnswerOptions
+from simulation.scripted_server.code_answers import CodeScript
 from simulation.scripted_server.server import AnsweringServer, exit_with_parent
 
 
@@ -16,8 +20,17 @@ def main() -> None:
         action="store_true",
         help="exit when standard input closes, for example because the parent was killed",
     )
+    parser.add_argument(
+        "--script",
+        type=Path,
+        help='JSON with what agents that edit code answer: {"replies": [one a step], "functions": {name: text}}',
+    )
     args = parser.parse_args()
-    with AnsweringServer(args.port) as server, suppress(KeyboardInterrupt):
+    try:
+        script = CodeScript.from_json(json.loads(args.script.read_text("utf-8"))) if args.script else CodeScript()
+    except (OSError, ValueError) as error:
+        parser.error(f"{args.script}: {error}")
+    with AnsweringServer(args.port, AnswerOptions(script=script)) as server, suppress(KeyboardInterrupt):
         if args.with_parent:
             exit_with_parent()
         # Flushed at once, because the process that started this one reads the URL from the pipe.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from simulation.scripted_server.code_answers import CodeRole, CodeScript, find_code_role, write_code_answer
 from simulation.scripted_server.questions import Answer, Question, Tokens, count_tokens, draw_number, encode_text
 from simulation.scripted_server.structured import write_structured
 
@@ -78,8 +79,10 @@ class ShownMaterial(NamedTuple):
         return self.fields.get("available_for_use") != "unlimited"
 
 
-def find_role(question: Question) -> Role:
+def find_role(question: Question) -> Role | CodeRole:
     """Return the role that the requested answer format implies. Text between data tags is ignored."""
+    if code_role := find_code_role(question):
+        return code_role
     # Data can contain anything, so it is removed before the format of the answer is looked for.
     instructions = _MARKED.sub("", _TAGGED.sub("", question.user_text))
     # From specific to general: instructions for raters also contain words of other roles.
@@ -186,14 +189,20 @@ def _iter_objects(text: str) -> Iterator[tuple[int, int, Any]]:
 
 
 class AnswerOptions(NamedTuple):
-    """What answers depend on besides the prompt. Every episode has `steps` steps; if None, their number varies."""
+    """What answers depend on besides the prompt. Every episode has `steps` steps; if None, their number varies.
+
+    `script` is what agents that edit code answer.
+    """
 
     seed: int = 0
     steps: int | None = None
+    script: CodeScript = CodeScript()
 
 
-def write_answer(question: Question, role: Role, mind: AnswerOptions) -> str:
+def write_answer(question: Question, role: Role | CodeRole, mind: AnswerOptions) -> str:
     """Return the text with which a model in this role answers the prompt."""
+    if isinstance(role, CodeRole):
+        return write_code_answer(question, role, mind.script)
     return _ANSWER_FUNCTIONS[role](question, mind)
 
 

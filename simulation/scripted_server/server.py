@@ -40,9 +40,10 @@ class AnsweringServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024  # connections waiting to be accepted
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, options: AnswerOptions = AnswerOptions()) -> None:  # noqa: B008  # immutable
         super().__init__(("127.0.0.1", port), _Handler)
         self.url = f"http://127.0.0.1:{self.server_port}"
+        self.options = options
         self._caches, self._number, self._lock = PromptCaches(), 0, threading.Lock()
 
     def answer_request(self, path: str, headers: Mapping[str, str], content: bytes) -> tuple[int, Any, int]:
@@ -60,7 +61,7 @@ class AnsweringServer(ThreadingHTTPServer):
             return refused.status, api.build_error(flavour, refused.status, refused.kind, str(refused)), number
         with self._lock:
             tokens = self._caches.count_tokens(question)
-        text = answers.write_answer(question, answers.find_role(question), AnswerOptions())
+        text = answers.write_answer(question, answers.find_role(question), self.options)
         return 200, api.build_response(question, answers.make_answer(question, text, tokens), number), number
 
 
@@ -118,9 +119,10 @@ def exit_with_parent() -> None:
 
 
 @contextmanager
-def run_in_process() -> Iterator[Server]:
-    """Run the server in a separate process, so that it does not slow this one."""
-    with run_module("simulation.scripted_server") as url:
+def run_in_process(script: Path | None = None) -> Iterator[Server]:
+    """Run the server in a separate process, so that it does not slow this one. `script` is what agents that edit code answer."""
+    arguments = ["--script", str(script)] if script else []
+    with run_module("simulation.scripted_server", *arguments) as url:
         yield Server(url)
 
 

@@ -36,11 +36,14 @@ class CodeScript(NamedTuple):
     def from_json(cls, data: Mapping[str, object]) -> "CodeScript":
         """Return the script in a file's JSON, {"replies": [text], "functions": {name: text}}. Raises ValueError."""
         replies, functions = data.get("replies", []), data.get("functions", {})
-        is_valid = isinstance(replies, list) and isinstance(functions, Mapping)
-        texts = [*replies, *functions.values()] if isinstance(replies, list) and isinstance(functions, Mapping) else []
-        if not is_valid or not all(isinstance(text, str) for text in texts) or set(data) - {"replies", "functions"}:
+        if (
+            not isinstance(replies, list)
+            or not isinstance(functions, dict)
+            or not all(isinstance(text, str) for text in (*replies, *functions.values()))
+            or not set(data) <= {"replies", "functions"}
+        ):
             raise ValueError("a script is an object with replies, a list of texts, and functions, texts by name")
-        return cls(tuple(texts[: len(replies)]), dict(zip(functions, texts[len(replies) :], strict=True)))  # type: ignore[arg-type]
+        return cls(tuple(replies), functions)
 
 
 class CodeRole(StrEnum):

@@ -4,7 +4,10 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.tasks.running import trace_runs
 from simulation.replication.tasks.source_text import find_functions
+from simulation.replication.trees import Files
 from simulation.replication.values import Task
 
 CODE_ROOT = "code"
@@ -93,6 +96,24 @@ def _iter_references(
                     yield Place(path, method)
             elif len(methods.get(part.attr, ())) == 1:
                 yield methods[part.attr][0]
+
+
+def trace_cases(task: Task, data: Files, sandbox: Sandbox) -> dict[str, frozenset[str]]:
+    """Return for each test case the ids of the functions that it calls with the data of the base variant, as traced in a sandbox.
+
+    A mask concerns the test cases that call one of its functions. Raises TaskRunError and SandboxFault.
+    """
+    calls = trace_runs(task, data, sandbox)
+    return {case: frozenset(count_calls(task, counts)) for case, counts in calls.items()}
+
+
+def count_calls(task: Task, counts: Mapping[str, int]) -> dict[str, int]:
+    """Return from the calls of `trace_runs` how often each function that a mask may hide is called, without those that are not."""
+    keys = {
+        f"{place.path.removeprefix('code/')}:{place.name}": identifier
+        for identifier, place in list_places(task).items()
+    }
+    return {keys[key]: count for key, count in counts.items() if key in keys}
 
 
 def find_reached(graph: CallGraph, start: Place) -> frozenset[Place]:

@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
@@ -40,6 +41,7 @@ class CaseOutcome:
     values: Mapping[str, Any] | None
     error: str = ""  # class of the exception, or NO_REPLY, BAD_REPLY, NOT_RUN
     text: str = ""  # message, at most 500 characters
+    seconds: float = field(default=0.0, compare=False)  # as the driver measured it, which hostile code may change
 
     def to_json(self) -> dict[str, Any]:
         values = None if self.values is None else dict(self.values)
@@ -49,11 +51,12 @@ class CaseOutcome:
             "values": values,
             "error": self.error,
             "text": self.text,
+            "seconds": self.seconds,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "CaseOutcome":
-        return cls(data["variant"], data["case"], data["values"], data.get("error", ""), data.get("text", ""))
+        return cls(**data)
 
 
 @dataclass(frozen=True)
@@ -144,17 +147,18 @@ def run_cases(
     sandbox: Sandbox,
     profile: str = "full",
     cases: Sequence[str] | None = None,
+    stop: Event | None = None,
 ) -> CaseReport:
     """Return what the test cases return with this code on the data of each variant, run in one sandbox.
 
     `code` maps "code/..." to text and may be hostile: it is read-only in the sandbox, each test case runs in a process of its own, and at most
-    `task.seconds`. All test cases of the task run by default. Raises SandboxFault.
+    `task.seconds`. All test cases of the task run by default. Another thread may set `stop` to end the sandbox. Raises SandboxFault.
     """
     chosen = [case.id for case in task.test_cases] if cases is None else list(cases)
     runs = [Run(0, variant, case) for variant in variants for case in chosen]
     # A test case that does not end may take its own time on every variant, but not the time of all others on all variants.
     seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
-    result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, trace=False)
+    result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, stop=stop)
     replies, tampered = _read_lines(result, runs)
     outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
     missing = [run for run in runs if run not in replies]
@@ -180,7 +184,7 @@ def run_trees(
     limit = task.seconds if seconds is None else seconds
     total = min(600, limit * len(runs) + _START_SECONDS)
     ordered = sorted(runs, key=lambda run: run.tree)
-    result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total, trace=False)
+    result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total)
     replies, _ = _read_lines(result, ordered)
     return {run: _read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs}
 
@@ -209,6 +213,7 @@ class _Reply(NamedTuple):
     text: str | None  # JSON of the process, unchecked
     ended: str  # why there is none
     error: str = NO_REPLY  # the kind of outcome if there is none
+    seconds: float = 0.0
 
 
 def _send_runs(
@@ -222,7 +227,8 @@ def _send_runs(
     seconds: float,
     total: float,
     *,
-    trace: bool,
+    trace: bool = False,
+    stop: Event | None = None,
 ) -> SandboxResult:
     job = {
         "trees": [dict(tree) for tree in trees],
@@ -246,6 +252,7 @@ def _send_runs(
         task.packages,
         dict(task.profiles.get(profile, {})),
         with_result=True,
+        stop=stop,
     )
 
 
@@ -261,8 +268,9 @@ def _read_lines(result: SandboxResult, runs: Iterable[Run]) -> tuple[dict[Run, _
         try:
             data = parse_json(line.decode())
             run = Run(data["tree"], data["variant"], data["case"])
-            reply = _Reply(data["reply"], data["ended"])
-            is_valid = run in expected and isinstance(reply.text, str | None) and isinstance(reply.ended, str)
+            reply = _Reply(data["reply"], data["ended"], seconds=data["seconds"])
+            types = (type(reply.text), type(reply.ended), type(reply.seconds))
+            is_valid = run in expected and types in ((str, str, float), (type(None), str, float))
         except (ValueError, KeyError, TypeError, RecursionError):
             is_valid = False
         if not is_valid or run in replies:
@@ -280,19 +288,19 @@ def _explain_missing(result: SandboxResult) -> _Reply:
 
 def _read_outcome(run: Run, reply: _Reply) -> CaseOutcome:
     """Return the outcome in a reply, which is hostile text."""
-    if reply.text is None:
-        return CaseOutcome(run.variant, run.case, None, reply.error, _clean(reply.ended))
-    try:
-        # NaN and infinities pass: what compares values names the metric that is none.
-        data = json.loads(reply.text, parse_constant=float, object_pairs_hook=reject_duplicates)
-        if data["ok"] is True and isinstance(data["values"], dict) and all(map(is_storable, data["values"])):
-            return CaseOutcome(run.variant, run.case, data["values"])
-        if data["ok"] is False:
-            return CaseOutcome(run.variant, run.case, None, _clean(data["error"]), _clean(data["text"]))
-        text = "a test case returns a dict of results by name"
-    except (ValueError, KeyError, TypeError, RecursionError):
-        text = "the reply is not JSON of the expected form"
-    return CaseOutcome(run.variant, run.case, None, BAD_REPLY, text)
+    values, error, text = None, reply.error, reply.ended
+    if reply.text is not None:
+        error, text = BAD_REPLY, "a test case returns a dict of results by name"
+        try:
+            # NaN and infinities pass: what compares values names the metric that is none.
+            data = json.loads(reply.text, parse_constant=float, object_pairs_hook=reject_duplicates)
+            if data["ok"] is True and isinstance(data["values"], dict) and all(map(is_storable, data["values"])):
+                values, error, text = data["values"], "", ""
+            elif data["ok"] is False:
+                error, text = data["error"], data["text"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            text = "the reply is not JSON of the expected form"
+    return CaseOutcome(run.variant, run.case, values, _clean(error), _clean(text), reply.seconds)
 
 
 def _clean(text: Any) -> str:

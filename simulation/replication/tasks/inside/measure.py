@@ -1,7 +1,7 @@
 """Run test cases, each in a process of its own, and write one line of JSON for each to the descriptor RESULT_FD.
 
 /input/job.json: {"trees": [{path: text}, ...], "runs": [[tree, variant, case], ...], "imports": [names], "seconds": 20, "trace": false}.
-A tree is /input/code with the given texts in place of its own. A line is {"tree", "variant", "case", "reply"}: the reply is the
+A tree is /input/code with the given texts in place of its own. A line is {"tree", "variant", "case", "reply", "ended", "seconds"}: the reply is the
 text that the process wrote, which only the reader of these lines parses; or it is null, and "ended" is the reason.
 """
 
@@ -140,11 +140,12 @@ def main() -> None:
     for tree, variant, case in job["runs"]:
         if tree != current:
             root, current = place_tree(job["trees"][tree]), tree
+        begin = time.monotonic()
         child, end = start_process(root, str(variant), case, job["trace"], result)
         reply, reason = collect_reply(child, end, job["seconds"])
         os.close(end)
-        line = json.dumps({"tree": tree, "variant": variant, "case": case, "reply": reply, "ended": reason}).encode()
-        data = line + b"\n"
+        line = {"tree": tree, "variant": variant, "case": case, "reply": reply, "ended": reason}
+        data = json.dumps({**line, "seconds": round(time.monotonic() - begin, 4)}).encode() + b"\n"
         while data:
             data = data[os.write(result, data) :]
 

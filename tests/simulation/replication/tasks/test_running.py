@@ -124,7 +124,7 @@ class ForgedSandbox:
 
 
 def build_line(case, reply='{"ok": true, "values": {"mean": 1}}', **changes):
-    return {"tree": 0, "variant": 0, "case": case, "reply": reply, "ended": "", **changes}
+    return {"tree": 0, "variant": 0, "case": case, "reply": reply, "ended": "", "seconds": 0.5, **changes}
 
 
 def test_run_accepts_exactly_one_line_for_each_test_case(task):

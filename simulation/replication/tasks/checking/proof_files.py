@@ -1,0 +1,37 @@
+"""Proofs as files of a folder, so that what was checked on this machine is not checked again."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from simulation.replication.tasks.checking.proofs import CheckOptions, TaskProof
+from simulation.replication.tasks.task_files import hash_task
+from simulation.replication.values import Task
+from wetbench_site.text import hash_json
+
+FORMAT = 1  # increase it if rules change, so that older proofs no longer count
+
+
+def _find_file(
+    folder: Path, slug: str, task_sha256: str, options: CheckOptions, environment: Mapping[str, str]
+) -> Path:
+    key = hash_json([FORMAT, task_sha256, vars(options), dict(environment)])
+    return folder / f"{slug}-{key[:16]}.json"
+
+
+def load_proof(folder: Path, task: Task, options: CheckOptions, environment: Mapping[str, str]) -> TaskProof | None:
+    """Return the stored proof of this task, with these options and versions, or None if there is none that can be read."""
+    path = _find_file(folder, task.slug, hash_task(task), options, environment)
+    try:
+        return TaskProof.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def save_proof(folder: Path, proof: TaskProof) -> None:
+    """Store a proof in the folder, which is created if it does not exist. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = _find_file(folder, proof.slug, proof.task_sha256, proof.options, proof.environment)
+    temporary = path.with_suffix(".new")
+    temporary.write_text(json.dumps(proof.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)

@@ -50,7 +50,7 @@ class Command(SafeCommand):
         tasks = read_tasks(Path(options["directory"]), options["task"])
         names = ("per_n", "mutants", "quick", "profiles", "mode", "seed")
         chosen = CheckOptions(**{name: options[name] for name in names})
-        proofs = self.check(tasks, chosen, options["again"])
+        proofs = self.prove_tasks(tasks, chosen, options["again"])
         faults = [f"{proof.slug}/{fault}" for proof in proofs for fault in proof.faults]
         if options["json"]:
             summary = {**summarise_proofs(proofs), "faults": faults, "proofs": [proof.to_json() for proof in proofs]}
@@ -62,7 +62,7 @@ class Command(SafeCommand):
         if faults:
             raise CommandError(f"{len(faults)} faults", returncode=1)
 
-    def check(self, tasks: list[Task], chosen: CheckOptions, again: bool) -> list[TaskProof]:
+    def prove_tasks(self, tasks: list[Task], chosen: CheckOptions, again: bool) -> list[TaskProof]:
         """Return a proof for each task, from the folder of proofs or by checking it now."""
         progress = ProgressLine("check_tasks")
         folder = settings.VAR_DIR / "task_proofs"

@@ -122,7 +122,7 @@ def check_mutants(
         counts[mutant.function][outcome] += 1
     errors = sorted(
         (
-            ErrorProof(mutant.index, mutant.function, runs.task.errors[mutant.index].error_type, outcome, near)
+            ErrorProof(mutant.number, mutant.function, runs.task.errors[mutant.number].error_type, outcome, near)
             for mutant, outcome, near in zip(mutants, outcomes, near_paper, strict=True)
             if mutant.operator == WRITTEN
         ),

@@ -29,11 +29,11 @@ _SWAPPED_ARGUMENTS = {"ddof": (0, 1), "axis": (0, 1)}
 
 
 class Mutant(NamedTuple):
-    """A wrong body of a function. `index` is its entry in mutants.json, or its number among the generic ones."""
+    """A wrong body of a function. `number` is its entry in mutants.json, or its number among the generic ones."""
 
     function: str  # id
     operator: str
-    index: int
+    number: int
     body: str
 
 
@@ -57,7 +57,7 @@ def list_mutants(task: Task, function_id: str, limit: int | None = None) -> list
             generic.append(Mutant(function_id, operator, len(generic), body))
     if limit is not None:
         generic.sort(key=lambda mutant: hashlib.sha256(f"{task.slug}/{function_id}/{mutant.body}".encode()).hexdigest())
-        generic = sorted(generic[:limit], key=lambda mutant: mutant.index)
+        generic = sorted(generic[:limit], key=lambda mutant: mutant.number)
     return [*written, *generic]
 
 

@@ -127,18 +127,18 @@ class TaskProof:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TaskProof":
-        def read(kind: type[Any], name: str) -> tuple[Any, ...]:
+        def read_entries(kind: type[Any], name: str) -> tuple[Any, ...]:
             return tuple(kind(**_freeze(entry)) for entry in data[name])
 
         return cls(
             **{
                 **data,
                 "options": CheckOptions(**data["options"]),
-                "faults": read(Fault, "faults"),
-                "metrics": read(MetricProof, "metrics"),
-                "functions": read(FunctionProof, "functions"),
-                "errors": read(ErrorProof, "errors"),
-                "masks": read(MaskProof, "masks"),
+                "faults": read_entries(Fault, "faults"),
+                "metrics": read_entries(MetricProof, "metrics"),
+                "functions": read_entries(FunctionProof, "functions"),
+                "errors": read_entries(ErrorProof, "errors"),
+                "masks": read_entries(MaskProof, "masks"),
                 "profiles": ProfileProof(**data["profiles"]) if data["profiles"] else None,
             }
         )

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 Files = Mapping[str, bytes]
@@ -39,6 +39,8 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
     total = 0
     for path, content in sorted(entries):
         problem = find_path_problem(path)
+        if not problem and any(path[:place] in files for place in _find_ends(path)):
+            problem = "another file has its place"
         if not problem and (
             len(files) >= MAX_FILES or len(content) > MAX_FILE_BYTES or total + len(content) > MAX_TREE_BYTES
         ):
@@ -50,6 +52,12 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
             files[path] = content
             total += len(content)
     return TakenFiles(files, tuple(left_out))
+
+
+def _find_ends(path: str) -> Iterator[int]:
+    """Yield where each folder of the path, and the path itself, ends."""
+    yield from (place for place, character in enumerate(path) if character == "/")
+    yield len(path)
 
 
 def hash_blob(content: bytes) -> str:

@@ -33,14 +33,19 @@ def attach_watch(stack: contextlib.ExitStack, pid: int, limits: Limits) -> Calla
 
 
 def measure_resident_bytes(processes: int) -> int:
-    """Return the resident memory of all processes below the /proc folder that is open as `processes`."""
+    """Return the resident memory of all processes below the /proc folder that is open as `processes`.
+
+    Pages of files count once or not at all for the kernel, but in each process here, so they are left out: programs and
+    libraries are shared, and files of the sandbox are limited by their file systems.
+    """
     total = 0
     for name in os.listdir(processes):
         if name.isdigit():
             with contextlib.suppress(OSError):  # it ended meanwhile
                 number = os.open(f"{name}/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
                 try:
-                    total += int(os.read(number, 200).split()[1]) * _PAGE
+                    _, resident, of_files, *_ = map(int, os.read(number, 200).split())
+                    total += (resident - of_files) * _PAGE
                 finally:
                     os.close(number)
     return total

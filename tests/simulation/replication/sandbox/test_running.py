@@ -1,7 +1,13 @@
 """One command in a sandbox: what goes in, what comes back, and which limit stops it."""
 
+import os
+import subprocess
+import sys
 import threading
 import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -52,3 +58,69 @@ def test_sandbox_is_stopped_within_a_second_when_another_thread_asks_for_it():
     result = run(["sleep", "20"], stop=stop)
     assert result.killed == "stop" and result.files is None
     assert time.monotonic() - start < 1.3
+
+
+def test_sandbox_takes_and_returns_the_largest_tree():
+    files = {f"folder-{number % 20}/file-{number}.bin": bytes([number % 256]) * 41_900 for number in range(400)}
+    result = run(["true"], files)
+    assert result.files == files and result.left_out == ()
+    with pytest.raises(SandboxFault, match=r"401 files and .* allowed are 400 files"):
+        run(["true"], {**files, "one-more": b""})
+
+
+def test_sandbox_returns_text_for_output_that_is_not_utf8_and_names_what_it_left_out():
+    script = r"""printf 'caf\303\251 \377 \000 \033[2J'; printf x > "$(printf 'a\033b')"; ln -s /etc/passwd link"""
+    result = run(["sh", "-c", script])
+    assert result.output == "café \ufffd \0 \x1b[2J"
+    assert result.files == {}
+    assert [text.split(":")[0] for text in result.left_out] == ["'link'", r"'a\x1bb'"]
+
+
+def test_sandboxes_run_side_by_side():
+    with ThreadPoolExecutor(2) as pool:
+        start = time.monotonic()
+        results = list(pool.map(lambda name: run(["sh", "-c", f"sleep 1; echo {name} > {name}"]), ["a", "b"]))
+        assert time.monotonic() - start < 1.9
+    assert [result.files for result in results] == [{"a": b"a\n"}, {"b": b"b\n"}]
+
+
+@pytest.mark.slow
+def test_sandbox_ends_with_a_worker_that_was_killed(tmp_path):
+    marker = f"marker-{uuid.uuid4().hex}"
+    code = (
+        "import sys; from simulation.replication.sandbox.choosing import SandboxSettings, build_sandbox\n"
+        "build_sandbox(SandboxSettings()).run(['sh', '-c', 'setsid sleep 60 & sleep 60', sys.argv[1]], {})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code, marker], start_new_session=True) as worker:
+        wait_until(lambda: len(find_processes(marker)) >= 2, "the command runs")
+        children = find_descendants(worker.pid)
+        assert len(children) >= 4  # bwrap, perhaps its process 1, the supervisor, two of the command
+        worker.kill()
+    wait_until(lambda: not any(map(is_alive, children)), "every process of the sandbox has ended")
+
+
+def find_processes(marker):
+    return [pid for pid in os.listdir("/proc") if pid.isdigit() and marker in read(f"/proc/{pid}/cmdline")]
+
+
+def find_descendants(pid):
+    children = read(f"/proc/{pid}/task/{pid}/children").split()
+    return [*children, *(further for child in children for further in find_descendants(child))]
+
+
+def is_alive(pid):
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()[:1] not in ([], ["Z"])
+
+
+def read(path):
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def wait_until(condition, description):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, f"not within 20 s: {description}"
+        time.sleep(0.05)

@@ -1,61 +1,29 @@
-"""Bodies of functions that rules write: the reference body, stubs, a crashing body and planted errors."""
+"""Bodies of functions that rules write: stubs, a crashing body and planted errors."""
 
-import ast
 import random
-import textwrap
 
-from simulation.replication.tasks.masking import find_functions, read_body
+from simulation.replication.tasks.checking.mutants import WRITTEN, list_mutants
+from simulation.replication.tasks.checking.stubs import list_stubs
 from simulation.replication.values import Task
 
-STUBS = ("return None", "return 0.0", "return 1.0", "return {first}", "return {first} * 0")
 CRASHING_BODY = "return result_that_is_not_defined\n"
-_SWAPPED: dict[type[ast.operator], ast.operator] = {
-    ast.Add: ast.Sub(),
-    ast.Sub: ast.Add(),
-    ast.Mult: ast.Div(),
-    ast.Div: ast.Mult(),
-}
-
-
-def read_reference_body(task: Task, function_id: str) -> str:
-    """Return the reference body of a function. Raises KeyError."""
-    function = task.get_function(function_id)
-    return read_body(task.code[function.path], function.name)
 
 
 def choose_stub(task: Task, function_id: str, rng: random.Random) -> str:
-    """Return a body that ignores what the function is for. Some return its first argument, or None if it has none."""
-    function = task.get_function(function_id)
-    arguments = find_functions(task.code[function.path])[function.name].args
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args) if each.arg not in ("self", "cls")]
-    return rng.choice(STUBS).format(first=names[0] if names else "None") + "\n"
+    """Return a body that ignores what the function is for. Raises KeyError for an unknown function."""
+    return rng.choice(list(list_stubs(task, function_id).values()))
 
 
 def choose_error(task: Task, function_id: str, rng: random.Random, error_type: str = "") -> str:
-    """Return a wrong body of a function: a hand-written error of the task, of `error_type` if there is one.
+    """Return a wrong body of a function: an error that the task's author wrote, of `error_type` if one is given.
 
-    For a function without one, an arithmetic operator of the reference body is swapped, or its first condition is negated.
-    Raises ValueError if the reference body has neither.
+    A function without one gets a generic mutant, a single edit of its reference body; these are mostly subtle, and were not run here.
+    Raises KeyError for an unknown function and ValueError if nothing in it can be changed.
     """
-    errors = [error for error in task.errors if error.function == function_id]
-    if errors:
-        preferred = [error for error in errors if error.error_type == error_type] or errors
-        return rng.choice(preferred).body
-    return _change_operator(read_reference_body(task, function_id), rng)
-
-
-def _change_operator(body: str, rng: random.Random) -> str:
-    tree = ast.parse("def changed():\n" + textwrap.indent(body, "    "))
-    nodes = list(ast.walk(tree))
-    sums = [node for node in nodes if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _SWAPPED]
-    conditions = [node for node in nodes if isinstance(node, ast.If | ast.IfExp | ast.While)]
-    if sums:
-        chosen = rng.choice(sums)
-        chosen.op = _SWAPPED[type(chosen.op)]
-    elif conditions:
-        conditions[0].test = ast.UnaryOp(ast.Not(), conditions[0].test)
-    else:
-        raise ValueError("the reference body has no operator and no condition to change")
-    function = tree.body[0]
-    assert isinstance(function, ast.FunctionDef)
-    return "\n".join(ast.unparse(ast.fix_missing_locations(statement)) for statement in function.body) + "\n"
+    written = [error for error in task.errors if error.function == function_id]
+    bodies = [error.body for error in written if error_type in ("", error.error_type)]
+    if not bodies:
+        bodies = [mutant.body for mutant in list_mutants(task, function_id) if mutant.operator != WRITTEN]
+    if not bodies and not written:
+        raise ValueError(f"nothing in {function_id} of {task.slug} can be changed")
+    return rng.choice(bodies or [error.body for error in written])

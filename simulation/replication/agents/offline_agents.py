@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
-from simulation.replication.agents.bodies import CRASHING_BODY, choose_error, choose_stub, read_reference_body
-from simulation.replication.tasks.masking import HIDDEN_BODY, fill_code
+from simulation.replication.agents.bodies import CRASHING_BODY, choose_error, choose_stub
+from simulation.replication.tasks.masking import HIDDEN_BODY, fill_code, read_gold_bodies
 from simulation.replication.tools import SUBMIT
 from simulation.replication.values import CodeSituation, CodingAgent, DocsArm, Task, ToolCall
 
@@ -100,15 +100,15 @@ def misreport_number(results: Mapping[str, Any], rng: random.Random) -> dict[str
 
 def plan_oracle(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
     """Restore every function, run, submit what was printed."""
-    return Plan(({function_id: read_reference_body(task, function_id) for function_id in function_ids},))
+    return Plan((read_gold_bodies(task, function_ids),))
 
 
 def plan_lapses(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
     """Restore most functions; some get a subtle error, stay hidden, or crash in the first run and are mended after it."""
     first, mended = {}, {}
-    for function_id in function_ids:
+    for function_id, reference in read_gold_bodies(task, function_ids).items():
         rng = random.Random(f"lapse {seed} {task.slug} {function_id}")
-        draw, reference = rng.random(), read_reference_body(task, function_id)
+        draw = rng.random()
         if draw < SUBTLE_ERROR:
             first[function_id] = choose_error(task, function_id, rng, "subtle")
         elif draw < SUBTLE_ERROR + LEFT_HIDDEN:
@@ -137,7 +137,7 @@ def plan_stub(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
 def plan_mutant(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
     """Restore every function but one, which gets an error; run, submit what was printed."""
     rng = random.Random(f"mutant {seed} {task.slug}")
-    bodies = {function_id: read_reference_body(task, function_id) for function_id in function_ids}
+    bodies = read_gold_bodies(task, function_ids)
     if function_ids:
         function_id = rng.choice(list(function_ids))
         bodies[function_id] = choose_error(task, function_id, rng)

@@ -66,7 +66,10 @@ def test_offline_stub_is_right_only_if_nothing_is_hidden(task: Task) -> None:
 
 
 def test_offline_mutant_has_one_error_and_restores_the_rest(task: Task) -> None:
-    reports = [json.loads(play("offline-mutant", task, ("f1", "f2"), seed).reported) for seed in (1, 2, 3, 4)]
+    agents = [build_offline_agent("offline-mutant", task, ("f1", "f2"), seed) for seed in range(9)]
+    # One seed for each function that has the error.
+    seeds = {agent.plan.rounds[0]["f2"]: seed for seed, agent in enumerate(agents)}  # type: ignore[attr-defined]
+    reports = [json.loads(play("offline-mutant", task, ("f1", "f2"), seed).reported) for seed in seeds.values()]
     # f1 with its error adds the offset: the mean is 4; f2 with its error divides by n: the root of 8 / 3.
     assert {str(report) for report in reports} == {
         str({"e1": {"mean": 4.0}, "e2": {"spread": 2.0}}),
@@ -81,15 +84,15 @@ def test_offline_agents_repeat_their_calls_for_a_seed_and_vary_between_seeds(tas
 
 
 def test_offline_lapses_have_their_stated_shares(task: Task) -> None:
-    """Of 1,500 functions: 20 % with an error, 10 % hidden, 15 % crashing, 9 % mended; 5 % of the reports misreported."""
+    """Of 800 functions: 20 % with an error, 10 % hidden, 15 % crashing, 9 % mended; 5 % of the reports misreported."""
     reference, count = read_gold_bodies(task)["f2"], Counter[str]()
-    for seed in range(1500):
+    for seed in range(800):
         plan = plan_lapses(task, ("f2",), seed)
         count[_name_lapse(plan, reference)] += 1
         count["misreported"] += plan.misreports
-    # Three standard errors of a share of 1,500 are at most 0.039.
+    # Three standard errors of a share of 800 are at most 0.053.
     shares = {"error": 0.20, "hidden": 0.10, "crashing": 0.06, "mended": 0.09, "reference": 0.55, "misreported": 0.05}
-    assert {name: count[name] / 1500 for name in shares} == pytest.approx(shares, abs=0.039)
+    assert {name: count[name] / 800 for name in shares} == pytest.approx(shares, abs=0.04)
 
 
 def _name_lapse(plan: Plan, reference: str) -> str:
@@ -127,11 +130,13 @@ def test_misreported_number_is_a_fifth_larger() -> None:
     assert misreport_number({"e1": {"a": True}}, random.Random(1)) == {"e1": {"a": True}}
 
 
-def test_errors_are_hand_written_ones_of_the_type_and_stubs_use_the_first_argument(task: Task) -> None:
-    assert choose_error(task, "f1", random.Random(1), "subtle") == "return values + offset\n"
+def test_errors_are_written_ones_of_the_type_or_generic_mutants_and_stubs_use_the_first_argument(task: Task) -> None:
+    assert choose_error(task, "f1", random.Random(1)) == "return values + offset\n"
     assert "/ len(values))" in choose_error(task, "f2", random.Random(1), "subtle")
+    # f1 has no subtle error; its reference body is `return values - offset`, and one operator can be swapped.
+    assert choose_error(task, "f1", random.Random(1), "subtle") == "return values + offset\n"
     stubs = {choose_stub(task, "f2", random.Random(seed)) for seed in range(50)}
-    assert stubs == {"return None\n", "return 0.0\n", "return 1.0\n", "return values\n", "return values * 0\n"}
+    assert {"return None\n", "return 0.0\n", "return 1.0\n", "return values\n"} < stubs
 
 
 def test_unknown_offline_agent_is_refused_with_the_allowed_names(task: Task) -> None:

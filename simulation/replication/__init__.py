@@ -4,7 +4,7 @@
 code; `grading/` runs an agent's function bodies in a clean checkout and compares plain numbers outside the sandbox. Gold values and gold
 code never enter a sandbox in which an agent's code runs. Everything that a sandbox returns is hostile until `trees` has checked it.
 
-May import: simulation.lab.errors.
+May import: simulation.lab.errors, simulation.lab.environment.text_space.
 
 Without Django.
 """

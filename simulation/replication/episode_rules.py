@@ -25,7 +25,7 @@ from simulation.replication.tools import (
 from simulation.replication.trees import Files
 from simulation.replication.values import LimitsLeft, ToolCall, ToolFormatError
 from simulation.replication.workspace_edits import ToolRefused, ToolResult
-from wetbench_site.text import join_words
+from wetbench_site.text import format_count, join_words
 
 Ending = Literal["submitted", "quit", "unreadable_out", "out_of_steps", "out_of_time", "out_of_money"]
 ENDINGS: tuple[Ending, ...] = ("submitted", "quit", "unreadable_out", "out_of_steps", "out_of_time", "out_of_money")
@@ -145,3 +145,16 @@ def find_ending(
 def get_reported(call: ToolCall | None, ending: Ending | Literal[""]) -> str:
     """Return the text that was submitted, or "" if the episode ended otherwise or goes on."""
     return call.arguments["answer"] if call is not None and ending == "submitted" else ""
+
+
+def is_truncated(ending: str) -> bool:
+    """Return whether a limit ended the episode, and not the agent."""
+    return ending.startswith("out_of_")
+
+
+def format_left(left: LimitsLeft, last_turn: bool = False) -> str:
+    """Return what is left of the limits as one line for an agent."""
+    if last_turn:
+        return f"A limit is reached. This is the last turn: only {join_words(LAST_TURN_TOOLS)} are possible."
+    money = "" if left.cost is None else f", {left.cost:.2f} US dollars"
+    return f"Left: {format_count(left.steps, 'step')}, {left.seconds:.0f} seconds of commands{money}."

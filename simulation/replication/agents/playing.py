@@ -66,8 +66,6 @@ class CodeBench:
 
     def __post_init__(self) -> None:
         self.trees.append(self.workspace)
-        if self.helper is None:
-            self.tools = [name for name in self.tools if TOOLS[name].kind != "helper"]
 
     def get_situation(self) -> CodeSituation:
         """Return what the agent learns before its next turn."""
@@ -102,7 +100,8 @@ class CodeBench:
     def _run_tool(self, call: ToolCall, last_turn: bool) -> tuple[ToolResult, float]:
         """Return the result of a tool and the seconds of its sandbox."""
         files, folder = self.trees[-1], self.folder
-        turn = start_turn(call, files, folder, last_turn, self.tools)
+        allowed = [name for name in self.tools if self.helper is not None or TOOLS[name].kind != "helper"]
+        turn = start_turn(call, files, folder, last_turn, allowed)
         if turn.needs == "sandbox":
             limits = limit_run(self.run_limits, count_left(self.limits, self.spent))
             run = self.sandbox.run(turn.command, files, limits=limits, packages=self.packages)

@@ -38,7 +38,7 @@ class TaskRuns:
 
     def run(self, versions: Sequence[Bodies], runs: Iterable[Run], profile: str = "full") -> dict[Run, CaseOutcome]:
         """Return the outcome of each run. `Run.tree` is the index in `versions`, each of which replaces some bodies. Raises SandboxFault."""
-        chunks = self._split(list(runs), profile)
+        chunks = self._split_runs(list(runs), profile)
         changed: dict[int, dict[str, str]] = {}
         for tree in {run.tree for chunk in chunks for run in chunk}:
             code = fill_code(self.task, versions[tree]) if versions[tree] else self.task.code
@@ -49,7 +49,7 @@ class TaskRuns:
                 outcomes.update(part)
         return outcomes
 
-    def _split(self, runs: list[Run], profile: str) -> list[list[Run]]:
+    def _split_runs(self, runs: list[Run], profile: str) -> list[list[Run]]:
         gold = self.gold.get(profile, {})
         sizes = [len(json.dumps(outcome.values)) * 2 + 200 for outcome in gold.values()] or [1000]
         size = max(1, min(_MAX_RUNS, _MAX_RESULT_BYTES // max(sizes), -(-len(runs) // self._workers)))

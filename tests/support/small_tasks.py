@@ -106,10 +106,14 @@ def build_task_json() -> dict[str, Any]:
 def build_errors() -> list[dict[str, str]]:
     """Return the mutants.json of the small task as values."""
     spread = "centre = np.mean(values)\nreturn float(np.sqrt(np.sum((values - centre) ** 2) / len(values)))\n"
-    reasons = {"rule": "A rule.", "why": "A reason."}
     return [
-        {"function": "f1", "body": "return values + offset\n", "error_type": "obvious", **reasons},
-        {"function": "f2", "body": spread, "error_type": "subtle", **reasons},
+        {"function": function, "body": body, "error_type": kind, "rule": "A rule.", "why": "A reason."}
+        for function, body, kind in (
+            ("f1", "return values + offset\n", "obvious"),
+            ("f2", spread, "subtle"),
+            ("f1", "return (values - offset) * 1.001\n", "subtle"),
+            ("f2", "return float(np.ptp(values))\n", "obvious"),
+        )
     ]
 
 

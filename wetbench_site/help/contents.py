@@ -34,6 +34,7 @@ GROUPS = (
         Entry("prompts", "The prompts for models, and how to use your own"),
         Entry("laboratory", "Actions and experiments are data files: how to add one"),
         Entry("replication", "Tasks in which agents fill in hidden code: episodes, tools, and agents that are rules"),
+        Entry("tasks", "How to add a replication task, and what check_tasks checks"),
         Entry("training", "Seeds of hidden truths, the Gymnasium environment, rewards and trajectories"),
     )),
     Group("Reading results", "For analysts", (

@@ -82,12 +82,12 @@ def build_preview(request: PreviewRequest) -> Prompt:
     played = _play_until(request)
     situation, texts = played.before.get_situation(), request.texts
     if request.role == AGENT:
-        return _capture_prompt(
+        return capture_prompt(
             lambda speak: LLMAgent(speak, texts, request.scaffold, {"kind": "full"}, {}).choose_action(situation)
         )
     if request.role == CLASSIFIER:
         transcript = played.after.get_transcript()
-        return _capture_prompt(
+        return capture_prompt(
             lambda speak: LLMEvidenceClassifier(speak, texts, None, _MAX_TOKENS).judge_evidence(
                 request.spec.goal, transcript
             )
@@ -150,7 +150,7 @@ def _open_bench(request: PreviewRequest) -> Bench:
     return Bench(spec.goal, request.catalogue, inventory, seed, spec.max_steps)
 
 
-def _capture_prompt(run_role: Callable[[CompletionFunction], object]) -> Prompt:
+def capture_prompt(run_role: Callable[[CompletionFunction], object]) -> Prompt:
     """Return the first prompt that a role sends."""
     prompts: list[Prompt] = []
 

@@ -1,18 +1,27 @@
-"""python manage.py prompts list | show NAME [FILE] | import DIR [--name NAME] | diff A B | render ROLE --experiment SLUG --step N"""
+"""python manage.py prompts list | show NAME [FILE] | import DIR [--name NAME] | diff A B | render ROLE --experiment SLUG --step N
+
+Or: render code --task SLUG --mask KEY.
+"""
 
 from difflib import unified_diff
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.casts import prompt_previews, prompt_store
+from simulation.casts.code_prompt_previews import CODE_ROLE, CodePreviewRequest, build_code_preview
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import ALL_FILES, BUILT_IN, BUILT_IN_RATING, find_family
+from simulation.llm.coding.notes import SCAFFOLDS
+from simulation.llm.prompt_files import ALL_FILES, BUILT_IN, BUILT_IN_CODE, BUILT_IN_RATING, find_family
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.management.command_options import tolerate_closed_pipe
+from simulation.management.task_options import ALL, read_tasks
 from simulation.models import Experiment, PromptSet
+from simulation.providers import Prompt
+from simulation.replication.values import CodeArm, DocsArm, PaperArm
 from simulation.runs import benches
 from wetbench_site.safe_output import SafeCommand
 
@@ -36,16 +45,18 @@ class Command(SafeCommand):
         diff.add_argument("one", metavar="A", help=_SET_HELP + "; or a folder, written with a slash")
         diff.add_argument("other", metavar="B", help="the same")
         render = actions.add_parser(
-            "render", help="the prompt of a role at a step of a reference protocol, with its tokens"
+            "render", help="the prompt of a role at a step of a reference protocol, or for a mask, with its tokens"
         )
-        render.add_argument("role", metavar="ROLE", help=", ".join(prompt_previews.ROLES))
-        render.add_argument("--experiment", required=True, metavar="SLUG")
-        render.add_argument(
-            "--step", required=True, type=int, metavar="N", help="step of the reference protocol, from 1"
-        )
+        render.add_argument("role", metavar="ROLE", help=", ".join((*prompt_previews.ROLES, CODE_ROLE)))
+        render.add_argument("--experiment", metavar="SLUG", help="of every role but code")
+        render.add_argument("--step", type=int, metavar="N", help="step of its reference protocol, from 1")
         render.add_argument("--seed", type=int, default=1, help="seed of the offline simulation of the steps before")
-        scaffolds = prompt_previews.SCAFFOLDS
-        render.add_argument("--scaffold", choices=scaffolds, default=scaffolds[0], help="of the agent")
+        render.add_argument("--scaffold", choices=SCAFFOLDS, default=SCAFFOLDS[0], help="of the agent")
+        render.add_argument("--task", metavar="SLUG", help="replication task, of the role code")
+        render.add_argument("--mask", metavar="KEY", help="mask of the task, such as u3-004")
+        for name, arm in (("paper", PaperArm), ("code", CodeArm), ("docs", DocsArm)):
+            default = CodePreviewRequest.__dataclass_fields__[name].default
+            render.add_argument(f"--{name}", choices=get_args(arm), default=default, help="condition of the run")
         render.add_argument("--prompts", default="", metavar="NAME", help=_SET_HELP)
         render.add_argument("--counts", action="store_true", help="print only the table of tokens")
 
@@ -111,6 +122,13 @@ class Command(SafeCommand):
         self.stdout.write("\n".join(lines) if lines else "The sets are identical.")
 
     def _render_prompt(self, options: dict[str, Any]) -> None:
+        is_code = options["role"] == CODE_ROLE
+        needed = ("task", "mask") if is_code else ("experiment", "step")
+        if missing := [f"--{name}" for name in needed if options[name] is None]:
+            raise LabError(f"The role {options['role']} needs {' and '.join(missing)}")
+        if is_code:
+            self._render_code_prompt(options)
+            return
         is_rating = options["role"] == prompt_previews.RATER
         get_set = prompt_store.get_rating_set if is_rating else prompt_store.get_simulation_set
         row = get_set(options["prompts"] or (BUILT_IN_RATING if is_rating else BUILT_IN))
@@ -123,11 +141,32 @@ class Command(SafeCommand):
             options["seed"],
             options["scaffold"],
         )
-        parts = list(prompt_previews.split_prompt(prompt_previews.build_preview(request)))
-        if not options["counts"]:
+        title = f"{options['role']}, step {options['step']} of {options['experiment']}, {row}"
+        self._print_prompt(prompt_previews.build_preview(request), title, options["counts"])
+
+    def _render_code_prompt(self, options: dict[str, Any]) -> None:
+        row = prompt_store.get_code_set(options["prompts"] or BUILT_IN_CODE)
+        if options["task"] == ALL:
+            raise LabError("--task: is 'all'; allowed: the name of one task")
+        [task] = read_tasks(settings.FIXTURES_DIR / "replication", [options["task"]])
+        request = CodePreviewRequest(
+            task,
+            options["mask"],
+            prompt_store.load_texts(row.sha256),
+            options["scaffold"],
+            options["paper"],
+            options["code"],
+            options["docs"],
+        )
+        title = f"{options['role']}, first prompt of {options['task']} {options['mask']}, {row}"
+        self._print_prompt(build_code_preview(request), title, options["counts"])
+
+    def _print_prompt(self, prompt: Prompt, title: str, only_counts: bool) -> None:
+        parts = list(prompt_previews.split_prompt(prompt))
+        if not only_counts:
             for part in parts:
                 self.stdout.write(f"===== {part.name} ({part.kind})\n{part.text.strip()}\n\n")
-        self.stdout.write(f"{options['role']}, step {options['step']} of {options['experiment']}, {row}")
+        self.stdout.write(title)
         self.stdout.write(f"{'tokens':>7}  {'kind':7}  part")
         for part in parts:
             self.stdout.write(f"{part.tokens:7d}  {part.kind:7}  {part.name}")

@@ -264,3 +264,33 @@ def test_rendered_agent_prompt_is_that_of_an_episode_at_the_same_step(caffeine: 
     assert earlier.system == later.system and earlier.schema == later.schema
     [stable, *_] = [part for part in prompt_previews.split_prompt(earlier) if "repeat" in part.name]
     assert later.messages[0].text.startswith(stable.text) and stable.kind == prompt_previews.STATIC
+
+
+# Agents that edit code
+
+
+def test_render_prints_the_first_prompt_of_a_code_agent_for_a_mask(capsys: pytest.CaptureFixture[str]) -> None:
+    run_prompts("render", "code", "--task", "qpcr-titre", "--mask", "u1-001", "--scaffold", "react", "--code", "ast")
+    output = capsys.readouterr().out
+    assert "===== system prompt (static)" in output and "===== message: what later prompts repeat (static)" in output
+    assert "CODE AT THE START" in output and "THOUGHT: what the last output" in output and "wetbench-code" in output
+    run_prompts("render", "code", "--task", "qpcr-titre", "--mask", "u1-001", "--scaffold", "fixed", "--counts")
+    counted = capsys.readouterr().out
+    assert "=====" not in counted and "code, first prompt of qpcr-titre u1-001" in counted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("code", "--task", "qpcr-titre"), "The role code needs --mask"),
+        (("agent", "--step", "1"), "The role agent needs --experiment"),
+        (("code", "--task", "qpcr", "--mask", "u1-001"), "There is no task 'qpcr'. Tasks: .*qpcr-titre"),
+        (("code", "--task", "all", "--mask", "u1-001"), "--task: is 'all'; allowed: the name of one task"),
+        (("code", "--task", "qpcr-titre", "--mask", "3"), "'3' is no key of a mask; allowed: u [(]uniform[)], n"),
+        (("code", "--task", "qpcr-titre", "--mask", "u1-009"), "There is no mask u1-009 of qpcr-titre; allowed: 001 to 008"),
+        (("code", "--task", "qpcr-titre", "--mask", "u0-001", "--scaffold", "fixed"), "hides nothing"),
+    ],
+)  # fmt: skip
+def test_render_of_a_code_prompt_refuses_what_there_is_not(arguments: tuple[str, ...], problem: str) -> None:
+    with pytest.raises(CommandError, match=problem):
+        run_prompts("render", *arguments)

@@ -7,8 +7,8 @@ from typing import Any
 
 from simulation.lab.errors import LabError
 from simulation.llm import histories, prompt_sets
-from simulation.llm.coding.code_steps import MAX_HISTORY_BYTES, render_code_history, render_steps
-from simulation.llm.coding.notes import REPLY_FORMS, keep_note, shorten_text
+from simulation.llm.coding.code_steps import render_code_history, render_steps
+from simulation.llm.coding.notes import MAX_HISTORY_BYTES, REPLY_FORMS, keep_note, shorten_text
 from simulation.llm.conversation import BYTES_PER_TOKEN, TURNS, NoUsableAnswer, extract_text, request_answer
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.providers import CompletionFunction, Prompt
@@ -93,7 +93,7 @@ class LLMCodingAgent:
         parts = self.texts.split_parts(
             "code.user.txt",
             # The task, the code and the history come before what changes in every step, so that a cached prefix stays valid.
-            brief=now.brief,
+            brief=now.brief.strip(),
             code=f"\n{self.code}\n" if self.code else "",
             history=history.text,
             left=_describe_left(now.left, now.folder),
@@ -105,7 +105,8 @@ class LLMCodingAgent:
             system,
             f"{text}\n\n{self.texts.files[form].strip()}",
             purpose,
-            stable_ends=history.shift_ends(start) if name == "history" else (),
+            # The task and the code are the same in all steps, whatever the history shows.
+            stable_ends=(start, *history.shift_ends(start)) if name == "history" else (),
         )
 
     def _count_history_bytes(self, system: str) -> int:

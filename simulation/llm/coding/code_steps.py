@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from simulation.llm import histories
+from simulation.llm.coding.notes import MAX_HISTORY_BYTES
 from simulation.llm.conversation import clean_text
 from simulation.llm.histories import GrowingText, History, count_left_out
 from simulation.llm.prompt_data import delimit_text
@@ -11,7 +12,6 @@ from simulation.replication.tools import TOOLS
 from simulation.replication.values import CodeStepRecord, ToolCall
 from simulation.replication.wire import format_call
 
-MAX_HISTORY_BYTES = 200_000  # of the steps in full; about 60,000 tokens. Older steps are shown in one line
 _SHARE_KEPT = 0.75  # of the limit, when steps have to go, so that the prompts of several steps begin alike
 _MAX_BRIEF = 100  # characters of an argument or a first line in a step of one line
 

@@ -1,4 +1,4 @@
-"""What an agent writes before a tool: a thought, a plan with marks, a status. And what of it memory keeps."""
+"""What an agent writes before a tool: a thought, a plan with marks, a status. What of it memory keeps, and the limits of prompts."""
 
 import re
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ REPLY_FORMS: Mapping[str, str] = {
 }
 TOOLS_OF_PIPELINE = ("replace", "run_script", "submit", "quit")
 MAX_STORED = {"note": 2_000, "plan": 4_000, "summary": 8_000, "reasoning": 12_000}  # characters
+MAX_HISTORY_BYTES = 200_000  # of the steps in full; about 60,000 tokens. Older steps are shown in one line
 # The labels whose text is shown again with its step; a plan is kept in memory, where a later one replaces it.
 _SHOWN_LABELS = {"react": ("THOUGHT",), "structured": ("REFLECTION", "THOUGHT"), "plan-status": ("STATUS",)}
 _WITH_PLAN = ("structured", "plan-status")

@@ -78,6 +78,8 @@ def test_coding_prompts_of_successive_steps_begin_alike_up_to_the_declared_end()
     end = earlier.stable_ends[-1]
     assert earlier.text[:end] == later.text[:end] and "echo 3" in earlier.text[:end] and end in later.stable_ends
     assert first.prompts[0].system is second.prompts[0].system
+    task_end = earlier.stable_ends[0]
+    assert earlier.text[:task_end] == "TASK\nRestore f.\n\nHISTORY\n" == later.text[: later.stable_ends[0]]
 
 
 def test_instructions_in_an_output_stay_between_marks_that_the_output_cannot_write() -> None:

@@ -13,7 +13,7 @@ from django.db.models.expressions import Case, When
 from django.db.models.functions import Cast, Coalesce
 from django.utils import timezone
 
-from simulation.casts import cost_estimate, pricing
+from simulation.casts import code_cost_estimate, cost_estimate, pricing
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.casts.pricing import Price
 from simulation.models import Experiment, Leased, ModelCall, ModelPrice, Run
@@ -165,6 +165,13 @@ def estimate_twins(setup: Mapping[str, Any], count: int) -> CostEstimate:
 def estimate_ratings(setup: Mapping[str, Any], sizes: Iterable[int]) -> CostEstimate:
     """Return the worst-case cost of ratings with prompts of these sizes (UTF-8 bytes) at today's prices."""
     return cost_estimate.estimate_ratings(setup, sizes, get_todays_prices(setup))
+
+
+def estimate_code_episodes(
+    setup: Mapping[str, Any], hidden: Iterable[int], steps: int, cost_limit: Decimal | None = None
+) -> CostEstimate:
+    """Return the worst-case cost of one code episode for each number of hidden functions, at today's prices."""
+    return code_cost_estimate.estimate_code_episodes(setup, hidden, get_todays_prices(setup), steps, cost_limit)
 
 
 def get_todays_prices(setup: Mapping[str, Any]) -> dict[str, Price | None]:

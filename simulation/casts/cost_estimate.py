@@ -74,14 +74,14 @@ def estimate_episodes(
         for most, count in Counter(steps).items()
         for one in (_iter_role_calls(read, most) if read else ())
     ]
-    return _sum_estimate(setup, role_calls, prices)
+    return sum_estimate(setup, role_calls, prices)
 
 
 def estimate_twins(setup: Mapping[str, Any], count: int, prices: Mapping[str, Price | None]) -> CostEstimate:
     """Return the estimate for `count` twins. Each twin is one outcome, with its repairs."""
     role = RunConfig.from_json(setup).transition_model if setup else None
     role_calls = [RoleCalls(role, list(iter_transition_calls(role, count)), count)] if role and role.model else []
-    return _sum_estimate(setup, role_calls, prices)
+    return sum_estimate(setup, role_calls, prices)
 
 
 def estimate_ratings(
@@ -93,10 +93,10 @@ def estimate_ratings(
     """
     rater = RunConfig.from_json(setup).rater if setup else None
     if not rater or not rater.model:
-        return _sum_estimate(setup, [], prices)
+        return sum_estimate(setup, [], prices)
     # A repair repeats the prompt with the reply and the list of problems, so each turn is estimated at that length.
     calls = [Calls(size + _repair_bytes(rater), TURNS) for size in sizes]
-    return _sum_estimate(setup, [RoleCalls(rater, calls, usual=len(calls))], prices)
+    return sum_estimate(setup, [RoleCalls(rater, calls, usual=len(calls))], prices)
 
 
 def find_unpriced(setup: Mapping[str, Any], prices: Mapping[str, Price | None], names: Iterable[str]) -> list[str]:
@@ -120,9 +120,10 @@ def _iter_role_calls(setup: RunConfig, steps: int) -> Iterator[RoleCalls]:
             yield RoleCalls(classifier, calls, 1 + (len(calls) > VERDICT_TURNS))
 
 
-def _sum_estimate(
+def sum_estimate(
     setup: Mapping[str, Any], role_calls: list[RoleCalls], prices: Mapping[str, Price | None]
 ) -> CostEstimate:
+    """Return the sum of the calls at these prices."""
     missing = find_unpriced(setup, prices, dict.fromkeys(one.player.model for one in role_calls))
     tokens, cost = 0, Decimal(0)
     for player, calls, _ in role_calls:

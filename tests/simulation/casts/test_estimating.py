@@ -118,3 +118,61 @@ def test_twin_estimate_counts_one_outcome_with_its_repairs_for_each_twin() -> No
     found = run_usage.estimate_twins(setup, 7)
     assert (found.calls, found.usual_calls, found.tokens) == (21, 7, 7 * 30_600)
     assert run_usage.estimate_twins({}, 7).calls == 0
+
+
+# Code episodes
+
+
+def build_code_config(helper: bool = False, tools: tuple[str, ...] = ("submit", "quit"), **more: Any) -> dict[str, Any]:
+    agent = build_model_role("gpt", tools=list(tools), **more)
+    cast = {"kind": "code", "agent": agent, "helper": build_model_role("gpt") if helper else None}
+    return {"cast": cast, "models": build_config()["models"]}
+
+
+def test_code_estimate_includes_the_growing_history_and_the_last_turn() -> None:
+    create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
+    found = run_usage.estimate_code_episodes(build_code_config(scaffold="react"), [1, 3], steps=2)
+    # Two episodes; each has three turns of 30,000, 44,550 and 59,100 bytes (a step has 14,000 bytes, two for each of 100 tokens
+    # and a line of 350), each up to three times.
+    assert (found.calls, found.usual_calls) == (18, 6)
+    assert found.tokens == 2 * 3 * (15_000 + 22_275 + 29_550 + 300)
+    assert found.cost == Decimal(2 * 3 * (66_825 + 300 * 10)) / 10**6
+    helped = run_usage.estimate_code_episodes(
+        build_code_config(helper=True, tools=("edit_file", "submit", "quit")), [1, 3], steps=2
+    )
+    # A file of 20,000 bytes in each of two steps, up to three times, in two episodes.
+    assert helped.tokens == found.tokens + 12 * 10_100 and "helper" in helped.assumes
+
+
+def test_code_estimate_of_the_pipeline_has_two_calls_and_one_for_each_hidden_function() -> None:
+    create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
+    found = run_usage.estimate_code_episodes(build_code_config(scaffold="fixed"), [2, 0], steps=50)
+    assert (found.calls, found.usual_calls, found.tokens) == (12, 4, 12 * (19_000 + 100))
+
+
+def test_code_estimate_is_bounded_by_the_limit_of_an_episode_and_its_last_two_turns() -> None:
+    create_price(create_model("gpt"), "2026-01-01", input="1", output="10")
+    setup = build_code_config(scaffold="react")
+    unlimited = run_usage.estimate_code_episodes(setup, [1], 50)
+    limited = run_usage.estimate_code_episodes(setup, [1, 1], 50, Decimal("0.01"))
+    # The longest prompt: 30,000 bytes, 200,000 of steps and 50 lines of 350, so 123,750 tokens; four such calls, each three times.
+    assert limited.cost == 2 * (Decimal("0.01") + 12 * Decimal(123_750 + 1000) / 10**6)
+    assert unlimited.cost is not None and limited.cost < 2 * unlimited.cost
+
+
+@pytest.mark.parametrize("history", [{"kind": "window", "k": 1}, {"kind": "summary", "k": 5}])
+def test_code_estimate_of_a_short_history_is_below_that_of_a_full_one(history: dict[str, Any]) -> None:
+    full, short = (
+        run_usage.estimate_code_episodes(build_code_config(history=kind), [1], 20)
+        for kind in ({"kind": "full"}, history)
+    )
+    assert short.tokens < full.tokens
+    assert short.usual_calls == full.usual_calls + (
+        3 if history["kind"] == "summary" else 0
+    )  # after 10, 15 and 20 steps
+
+
+def test_rule_based_code_cast_costs_nothing_and_missing_prices_are_named() -> None:
+    assert run_usage.estimate_code_episodes({}, [1], 50)[:5] == (0, 0, 0, 0, [])
+    found = run_usage.estimate_code_episodes(build_code_config(), [1], 50, Decimal(1))
+    assert found.cost is None and found.unpriced == ["gpt: input, output"]

@@ -7,14 +7,14 @@ from importlib.metadata import version
 from typing import Any
 
 from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.function_checks import check_masked_alone, check_mutants, check_stubs
 from simulation.replication.tasks.checking.gold_checks import GENERATOR, generate_twice, measure_strength, run_gold
 from simulation.replication.tasks.checking.leak_checks import check_leaks
-from simulation.replication.tasks.checking.mask_checks import Extractor, check_masks, check_profiles
+from simulation.replication.tasks.checking.mask_checks import check_masks, check_profiles
 from simulation.replication.tasks.checking.proofs import CheckOptions, Fault, TaskProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns, list_check_variants
 from simulation.replication.tasks.mask_draws import draw_masks
-from simulation.replication.tasks.masking import read_gold_bodies
 from simulation.replication.tasks.running import TaskRunError, run_cases, trace_runs
 from simulation.replication.tasks.task_files import hash_task
 from simulation.replication.values import BASE_VARIANT, Task
@@ -31,18 +31,17 @@ def check_task(
     task: Task,
     sandbox: Sandbox,
     options: CheckOptions = CheckOptions(),  # noqa: B008  # immutable
-    extract: Extractor = read_gold_bodies,
     report_progress: Callable[[str], None] = lambda text: None,
     workers: int = 2,
 ) -> TaskProof:
-    """Return what holds for a task and every fault. `extract` takes bodies from a workspace as grading does.
+    """Return what holds for a task and every fault.
 
     The rules, in order: reference code gives the same finite numbers twice on 16 variants; every test case has a strong metric; hiding a function
     raises where it is called and nowhere else; no stub passes; nothing leaks; wrong versions are caught; drawn masks can be solved and are not solved
     by stubs; the quick profile agrees with the full one. Later rules are left out if an earlier one makes them meaningless. Raises SandboxFault.
     """
     begin = time.monotonic()
-    faults, parts = _check(task, sandbox, options, extract, report_progress, workers)
+    faults, parts = _check(task, sandbox, options, report_progress, workers)
     return TaskProof(
         slug=task.slug,
         task_sha256=hash_task(task),
@@ -58,7 +57,6 @@ def _check(
     task: Task,
     sandbox: Sandbox,
     options: CheckOptions,
-    extract: Extractor,
     report_progress: Callable[[str], None],
     workers: int,
 ) -> tuple[list[Fault], dict[str, Any]]:
@@ -97,7 +95,9 @@ def _check(
         report_progress("masks")
         numbers = range(len(task.functions) + 1)
         draws = [draw for n in numbers for draw in draw_masks(task, n, options.per_n, options.mode, options.seed)]
-        masks = check_masks(runs, draws, proofs, extract)
+        bodies, refused = extract_reference(task, sandbox)
+        masks = check_masks(runs, draws, proofs, bodies)
+        faults += refused
         faults += [Fault("masks", f"mask {mask.key}", mask.problem) for mask in masks if mask.problem]
         parts["masks"] = tuple(masks)
     if options.profiles and task.profiles:

@@ -1,26 +1,26 @@
 """Rules on drawn masks and on the quick profile."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from simulation.replication.tasks.checking.function_checks import describe
 from simulation.replication.tasks.checking.mutants import list_mutants
 from simulation.replication.tasks.checking.proofs import PROFILE_SHARE, Fault, FunctionProof, MaskProof, ProfileProof
 from simulation.replication.tasks.checking.stubs import fill_stubs, list_stubs
 from simulation.replication.tasks.checking.task_runs import GOLD, Bodies, TaskRuns
-from simulation.replication.tasks.masking import HIDDEN_BODY, read_gold_bodies
+from simulation.replication.tasks.masking import HIDDEN_BODY
 from simulation.replication.tasks.running import Run
 from simulation.replication.values import BASE_VARIANT, MaskDraw, Task
 
-# Returns the bodies of all functions as grading would take them from a finished workspace, by id.
-Extractor = Callable[[Task], Mapping[str, str]]
 _HIDDEN, _FILLED, _STUBS = range(3)
 
 
 def check_masks(
-    runs: TaskRuns, masks: Sequence[MaskDraw], proofs: Sequence[FunctionProof], extract: Extractor = read_gold_bodies
+    runs: TaskRuns, masks: Sequence[MaskDraw], proofs: Sequence[FunctionProof], bodies: Bodies
 ) -> list[MaskProof]:
-    """Check each mask: hidden, all its test cases raise; filled with extracted reference bodies, all pass; with stubs, not all do."""
-    bodies = extract(runs.task)
+    """Check each mask: hidden, all its test cases raise; filled with the reference bodies, all pass; with stubs, not all do.
+
+    `bodies` are the reference bodies as grading extracts them.
+    """
     cases = {mask.key: _list_cases(runs.task, mask, proofs) for mask in masks}
     versions: list[Bodies] = []
     wanted: list[Run] = []

@@ -9,11 +9,13 @@ from django.core.management import CommandError, call_command
 
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.checking.check_task import check_task
+from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.gold_checks import generate_twice, measure_strength, run_gold
 from simulation.replication.tasks.checking.mask_checks import check_masks, check_profiles
 from simulation.replication.tasks.checking.proofs import CheckOptions, FunctionProof, TaskProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns, list_check_variants
 from simulation.replication.tasks.mask_draws import draw_masks
+from simulation.replication.tasks.masking import read_gold_bodies
 from simulation.replication.tasks.running import CaseOutcome, Run, generate_data, generate_variants, run_cases
 from simulation.replication.tasks.task_files import load_task
 from tests.support import small_tasks
@@ -194,12 +196,26 @@ def test_masks_are_refused_if_reference_bodies_fail_stubs_pass_or_nothing_raises
                 return CaseOutcome(run.variant, run.case, None, hidden, "hidden") if hidden else return_values(run, 1.0)
             return return_values(run, stubbed if "return 0.0" in text else filled)
 
-        return check_masks(FakeRuns(task, [0, 1, 2], values), masks, list_proofs(task))[0].problem
+        return check_masks(FakeRuns(task, [0, 1, 2], values), masks, list_proofs(task), read_gold_bodies(task))[
+            0
+        ].problem
 
     assert answer("NotImplementedError", 1.0, 2.0) == ""
     assert "does not raise NotImplementedError: it returns values" in answer("", 1.0, 2.0)
     assert "with the reference bodies does not pass on variant 2" in answer("NotImplementedError", 3.0, 2.0)
     assert answer("NotImplementedError", 1.0, 1.0) == "stubs pass"
+
+
+def test_reference_code_that_the_screen_refuses_is_named(tmp_path, sandbox):
+    module = small_tasks.MODULE.replace(
+        "centre = np.mean(values)", "centre = np.mean(values) + 0 * len(open('/etc/hostname').read())"
+    )
+    task = load_task(small_tasks.write_small_task(tmp_path, module=module))
+    bodies, faults = extract_reference(task, sandbox)
+    assert bodies["f1"].strip() == "return values - offset"
+    assert [str(fault) for fault in faults] == [
+        "code/small/sums.py: Sums.spread: the screen of grading finds the name open"
+    ]
 
 
 def test_check_variants_begin_with_the_base_and_are_the_same_for_a_task():

@@ -8,13 +8,13 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # Rooms without Django, whose tests need no database.
 PURE := simulation/lab simulation/checker simulation/offline simulation/llm simulation/providers ratings/blinding ratings/protocol ratings/stats
-BENCHES := offline_steps prompt_caching episodes rater_loop opening million export statistics cold_start audit_waiting
+BENCHES := offline_steps prompt_caching episodes rater_loop opening million export statistics cold_start audit_waiting sandbox
 # uv installs in a tenth of pip's time. Neither compiles the many modules that nothing imports, nor leaves a cache behind.
 UV := .tools/bin/uv
 PIP := .tools/bin/python -m pip --disable-pip-version-check --no-cache-dir
 INSTALL = if test -x $(UV); then $(UV) pip install --quiet --cache-dir .tools/cache --python $(BIN)/python --require-hashes -r $< && rm -rf .tools/cache; else $(PIP) --python $(BIN)/python install --no-compile --require-hashes -r $<; fi
 
-.PHONY: demo paper test quick thorough serve worker lint fix bench soak lock audit
+.PHONY: demo paper test quick thorough containers serve worker lint fix bench soak lock audit
 .DEFAULT_GOAL := demo
 
 demo: .venv/app ; @exec $(BIN)/python manage.py demo --port $(PORT)
@@ -24,6 +24,7 @@ worker: .venv/app ; @exec $(BIN)/python manage.py worker
 test: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) $(ARGS)
 quick: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not thorough" $(PURE:%=tests/%) tests/test_imports.py $(ARGS)
 thorough: .venv/tests ; $(BIN)/python tests/system.py && $(BIN)/python -m pytest $(JOBS) -m thorough $(ARGS)
+containers: .venv/tests ; $(BIN)/python -m pytest -m container tests/simulation/replication/sandbox $(ARGS)
 lint: .venv/tests ; $(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python manage.py makemigrations --check --dry-run
 bench: .venv/app ; @missed=0; for name in $(BENCHES); do $(BIN)/python -m bench.$$name || missed=1; done; exit $$missed
 soak: .venv/tests ; @$(BIN)/python tests/system.py && PYTHONPATH=. $(BIN)/python tests/soak.py $(ARGS)

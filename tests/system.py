@@ -1,4 +1,4 @@
-"""Install what the tests need from the system, if possible: Debian's Chromium, PostgreSQL and Redis.
+"""Install what the tests need from the system, if possible: Debian's Chromium, PostgreSQL, Redis and bubblewrap.
 
 Elsewhere (not Debian, not root) print what to install; the tests that need it are skipped with the same message.
 """
@@ -15,6 +15,7 @@ PACKAGES = {
     "chromium": "chromium",
     "initdb": "postgresql",
     "redis-server": "redis-server",
+    "bwrap": "bubblewrap",
     "systemd-analyze": "systemd",
     "pdflatex": "texlive-latex-recommended",
 }
@@ -32,7 +33,7 @@ def choose_browser() -> str:
 
 
 def main() -> int:
-    install_programs([SHELL, "initdb", "redis-server"])
+    install_programs([SHELL, "initdb", "redis-server", "bwrap"])
     if not find_program(SHELL):  # some distributions have only the full browser
         install_programs(["chromium"])
     if os.environ.get("CI"):  # one test compiles LaTeX tables; elsewhere it is skipped, because TeX is large

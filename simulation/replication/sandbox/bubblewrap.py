@@ -1,7 +1,10 @@
 """Sandboxes by bubblewrap: namespaces of the Linux kernel, a seccomp filter, memory file systems and resource limits."""
 
 import contextlib
+import functools
+import importlib.util
 import json
+import marshal
 import os
 import secrets
 import select
@@ -35,7 +38,7 @@ from simulation.replication.sandbox.watching import attach_watch
 
 # In root mode each sandbox has a user id of its own from this range, so that no two sandboxes share a kernel user.
 FIRST_USER, LAST_USER = 2**20, 2**30
-SUPERVISOR = "/supervisor.py"
+SUPERVISOR = "/supervisor.pyc"
 
 
 class BubblewrapSandbox:
@@ -152,7 +155,7 @@ class BubblewrapSandbox:
             for path, content in sorted(read_only.items()):
                 place(content, f"{INPUT}/{path}")
             arguments += ["--remount-ro", INPUT]
-        place(Path(__file__).with_name("supervisor.py").read_bytes(), SUPERVISOR)
+        place(compile_supervisor(), SUPERVISOR)
         arguments += ["--remount-ro", "/dev", "--remount-ro", "/"]
         descriptors.append(_store(stack, build_filter()))
         return [*arguments, "--seccomp", str(descriptors[-1])], descriptors
@@ -196,6 +199,14 @@ USER_MODE = [
 COMMON = (
     f"--die-with-parent --new-session --clearenv --hostname sandbox --chdir {WORKSPACE} --proc /proc --dev /dev"
 ).split()
+
+
+@functools.cache
+def compile_supervisor() -> bytes:
+    """Return the supervisor as a compiled file, which saves compiling it in each sandbox: the interpreter inside is this one."""
+    path = Path(__file__).with_name("supervisor.py")
+    code = compile(path.read_bytes(), SUPERVISOR, "exec")
+    return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)
 
 
 def mount_system(packages: tuple[str, ...]) -> Iterator[str]:

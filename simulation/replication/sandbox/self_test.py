@@ -13,7 +13,7 @@ from simulation.replication.sandbox.inside import read_program
 _LIMITS = Limits(seconds=20, address_mib=256, processes=20, work_mib=8, tmp_mib=2)
 # Everything at the top of a sandbox. The host's /etc, /home, /root, /sys and /var are not in it.
 _FOLDERS = {
-    "bin", "dev", "input", "lib", "lib64", "packages", "proc", "python", "scratch", "supervisor.py", "tmp", "usr",
+    "bin", "dev", "input", "lib", "lib64", "packages", "proc", "python", "scratch", "supervisor.pyc", "tmp", "usr",
     "workspace",
 }  # fmt: skip
 

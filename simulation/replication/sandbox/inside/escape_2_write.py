@@ -28,7 +28,7 @@ for path in (
     "/proc/sys/kernel/core_pattern",
     "/proc/sys/vm/drop_caches",
     "/proc/sysrq-trigger",
-    "/supervisor.py",
+    "/supervisor.pyc",
     target["file"],
 ):
     attempt(f"change {path}", functools.partial(write, path, "r+"))

@@ -10,7 +10,7 @@ from django.utils import timezone
 from simulation import leases
 from simulation.calls import Connector, connect
 from simulation.calls.replay import CallReplayer
-from simulation.casts import RunConfig, casting, prompt_store, run_config
+from simulation.casts import casting, prompt_store
 from simulation.casts.casting import Cast, PromptTools
 from simulation.casts.run_config import PERSON
 from simulation.lab import action_format
@@ -24,13 +24,10 @@ from simulation.lab.roles import Perturber
 from simulation.leases import Blocked, Lease
 from simulation.llm.conversation import UnusableTwin
 from simulation.llm.model_rater import LLMRater, RatingKind
-from simulation.models import Episode, EvidenceReview, Job, MissingReview, Run, Transition, Twin
-from simulation.runs import benches, transition_checks
+from simulation.models import Episode, EvidenceReview, Job, MissingReview, Transition, Twin
+from simulation.runs import benches, stored_configs, transition_checks
 
 UNREADABLE_ACTION = "(unreadable)"
-# By hash, so that all runs of one configuration share an entry and none can be out of date.
-_cached_configs: dict[str, RunConfig] = {}
-_MAX_CACHED_CONFIGS = 200
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class RoleSet:
 
 def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -> RoleSet:
     episode = lease.row
-    setup, memory = get_run_config(episode.run, episode.cast), dict(episode.memory)
+    setup, memory = stored_configs.get_run_config(episode.run, episode.cast), dict(episode.memory)
     # A verdict that is requested again must be a new call: under the same number, the model's earlier refusal would be
     # replayed from the call log.
     number = episode.next_number + (episode.verdict_requests if episode.phase == "verdict" else 0)
@@ -62,7 +59,7 @@ def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -
 
 def build_perturber(lease: Lease[Twin], connector: Connector = connect) -> Perturber:
     twin = lease.row
-    setup = get_run_config(twin.run, twin.cast)
+    setup = stored_configs.get_run_config(twin.run, twin.cast)
     prompter = _make_tools(CallReplayer(lease, setup, "twin", twin.tries, connector), {})
     episode = twin.transition.episode
     spec = benches.get_specification(episode.experiment, episode.truth_seed)
@@ -81,7 +78,7 @@ def build_model_rater(
     """Return the model that rates item `number` of a study, for one unit of a job."""
     run = lease.row.run
     assert run is not None, "model raters have a run that pays for their calls"
-    setup = get_run_config(run, run.cast)
+    setup = stored_configs.get_run_config(run, run.cast)
     prompter = _make_tools(CallReplayer(lease, setup, "rating", number, connector, job_ids=job_ids), {})
     return casting.build_rater(setup, kind, question, guide, prompter)
 
@@ -89,20 +86,6 @@ def build_model_rater(
 def _make_tools(replayer: CallReplayer, memory: dict[str, Any]) -> PromptTools:
     prompt_sha256 = replayer.setup.prompt_sha256
     return PromptTools(replayer.create_speaker, lambda: prompt_store.load_texts(prompt_sha256), memory)
-
-
-def get_run_config(run: Run, cast: str) -> RunConfig:
-    """Return the configuration with which the run was created. That of a rule-based cast is built from the code."""
-    if not run.setup_sha256:
-        return run_config.get_rule_based_cast(cast).to_run_config()
-    if cached := _cached_configs.get(run.setup_sha256):
-        return cached
-    # One query for both: a configuration that was corrected in between must not be cached under its old hash.
-    sha256, data = Run.objects.values_list("setup_sha256", "setup").get(pk=run.pk)
-    if len(_cached_configs) > _MAX_CACHED_CONFIGS:
-        _cached_configs.clear()
-    _cached_configs[sha256] = RunConfig.from_json(data)
-    return _cached_configs[sha256]
 
 
 def run_episode_unit(lease: Lease[Episode], connector: Connector = connect) -> bool:

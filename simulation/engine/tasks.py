@@ -15,12 +15,18 @@ from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 from django.conf import settings
 from kombu.exceptions import OperationalError
 
-from simulation.engine import workers
+from simulation.engine import notifications, workers
 from simulation.leases import DATABASE_UNAVAILABLE
 from wetbench_site import celery  # noqa: F401  # shared tasks belong to the Celery app that exists when they are first used
 
 log = logging.getLogger("wetbench.tasks")
-MESSAGE_PRIORITY = {"job": 0, "episode": 6, "twin": 6}  # 0 is delivered first: people wait for jobs
+MESSAGE_PRIORITY = {
+    "job": 0,
+    "episode": 6,
+    "code": 6,
+    workers.SANDBOX_KIND: 6,
+    "twin": 6,
+}  # 0 is delivered first: people wait for jobs
 _worker_contexts = ExitStack()
 _stopping = threading.Event()
 _last_message_at = 0.0  # monotonic seconds
@@ -28,12 +34,12 @@ _last_message_at = 0.0  # monotonic seconds
 
 @shared_task(name="simulation.advance")
 def run_row(kind: str, code: str, **_later: Any) -> None:
-    """Run units of a job, episode or twin if the row is claimable. If work is left, send another message."""
+    """Run units of a job, episode, code episode or twin if the row is claimable. If work is left, send another message."""
     global _last_message_at
     _last_message_at = time.monotonic()
     try:
         if workers.run_row(kind, code, _stopping.is_set):
-            send_message(kind, code)
+            send_message(notifications.find_next_kind(kind, code), code)
     except DATABASE_UNAVAILABLE as error:
         log.warning("the database is unavailable; the dispatcher will notify again for %s: %s", code, error)
 
@@ -42,7 +48,8 @@ def send_message(kind: str, code: str) -> bool:
     """Send one message. Return False if the broker is down; the dispatcher then sends another later."""
     try:
         # No retry: each could block for seconds, and the dispatcher repeats what was lost.
-        run_row.apply_async((kind, code), retry=False, priority=MESSAGE_PRIORITY[kind])
+        queue = settings.SANDBOX_QUEUE if kind == workers.SANDBOX_KIND else settings.CELERY_TASK_DEFAULT_QUEUE
+        run_row.apply_async((kind, code), retry=False, priority=MESSAGE_PRIORITY[kind], queue=queue)
     except (OperationalError, OSError) as error:
         log.warning("the broker did not accept the message for %s: %s", code, error)
         return False
@@ -53,11 +60,12 @@ def count_queued_messages() -> int:
     """Return how many messages no worker has taken yet."""
     with run_row.app.connection_or_acquire() as broker:
         try:
-            return int(broker.default_channel.queue_declare(run_row.app.conf.task_default_queue).message_count)
+            queues = (settings.CELERY_TASK_DEFAULT_QUEUE, settings.SANDBOX_QUEUE)
+            return sum(int(broker.default_channel.queue_declare(name).message_count) for name in queues)
         except (*broker.connection_errors, *broker.channel_errors) as error:
             log.warning("could not get the number of queued messages from the broker: %s", error)
             # as if the queue were full: no messages are added to a broker whose state is unknown
-            return workers.MAX_QUEUED_MESSAGES
+            return notifications.MAX_QUEUED_MESSAGES
 
 
 def poll_without_messages() -> AbstractContextManager[None]:

@@ -1,7 +1,4 @@
-"""The embedded worker's threads, and the dispatcher that sends messages to Celery workers.
-
-Both find claimable rows in the database and run them with the same function. A message only names a row.
-"""
+"""The threads of workers, which find claimable rows in the database and run their units, and the periodic repairs."""
 
 import logging
 import random
@@ -9,27 +6,31 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import close_old_connections, connection
-from django.db.models import Q
 from django.utils import timezone
 
 from simulation import leases
 from simulation.calls import call_log, run_usage
+from simulation.code_runs import sandboxes, stored_trees
 from simulation.jobs import jobs
 from simulation.leases import Lease, Row
-from simulation.models import Episode, Job, Run, Twin, Worker
+from simulation.models import CodeEpisode, Episode, Job, Leased, ReplicationTask, Run, Twin, Worker
 from simulation.runs import control, create
 from wetbench_site.database import release_connection
 from wetbench_site.observability import log_context
 
 log = logging.getLogger("wetbench.workers")
 CLEANUP_SECONDS = 3600
-MAX_QUEUED_MESSAGES = 500  # without workers, repeated messages would fill the broker
 # In the order of the search: people wait for jobs.
-ROW_MODELS: dict[str, type[Job] | type[Episode] | type[Twin]] = {"job": Job, "episode": Episode, "twin": Twin}
+ROW_MODELS: dict[str, type[Job] | type[Episode] | type[CodeEpisode] | type[Twin]] = {
+    "job": Job, "episode": Episode, "code": CodeEpisode, "twin": Twin,
+}  # fmt: skip
+# Kind of the messages for code episodes that need a sandbox next: only workers that have one receive them.
+SANDBOX_KIND = "sandbox"
 # Held while this process runs a row that must be alone. A row that kills its workers would otherwise take along, at its third
 # death, rows that only ran beside it.
 _isolation_lock = threading.Lock()
@@ -37,12 +38,15 @@ _ISOLATED_FROM = 2  # lost leases: the next one may end the row
 _job_threads = 0  # threads of this process that run a job
 _job_threads_lock = threading.Lock()
 _cleanups: list[Callable[[], object]] = []
+_known_backend = [""]  # the sandbox of this process, once it is known
 _next_cleanup_at = [0.0]  # monotonic seconds of this process
 
 
 def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
     """Run a row unit after unit for up to TURN_SECONDS. Return True if work is left, which needs another message."""
-    from simulation.engine import runner  # all roles, which processes that only register a clean-up do not need
+    # All roles, which processes that only register a clean-up do not need.
+    from simulation.code_runs import code_units
+    from simulation.engine import runner
 
     # Keeping the lease between units spares a claim and a message for each. The limit lets other rows have their turn.
     deadline = time.monotonic() + settings.TURN_SECONDS
@@ -50,6 +54,10 @@ def run_row(kind: str, code: object, should_stop: Callable[[], bool]) -> bool:
         return _run_units(leases.claim_row(Job, code), jobs.run_job_unit, deadline, should_stop)
     if kind == "episode":
         return _run_units(leases.claim_row(Episode, code), runner.run_episode_unit, deadline, should_stop)
+    if kind in ("code", SANDBOX_KIND):
+        if sandboxes.list_foreign_phases() and not _select_claimable("code").filter(code=code).exists():
+            return False  # its next unit belongs to other workers
+        return _run_units(leases.claim_row(CodeEpisode, code), code_units.run_code_unit, deadline, should_stop)
     return _run_units(leases.claim_row(Twin, code), runner.run_twin_unit, deadline, should_stop)
 
 
@@ -75,7 +83,7 @@ def _run_units_of_lease(
 ) -> bool:
     lease.keep_after_commit = True
     while _run_logged_unit(lease, run_unit) and lease.has_work_left:
-        if should_stop() or time.monotonic() > deadline:
+        if should_stop() or time.monotonic() > deadline or _is_foreign(lease.row):
             return lease.release_between_units()
         if not lease.can_continue():
             return False
@@ -85,18 +93,20 @@ def _run_units_of_lease(
 def _run_logged_unit(lease: Lease[Row], run_unit: Callable[[Lease[Row]], bool]) -> bool:
     """Run one unit. Its log lines contain the row and the step."""
     row = lease.row
-    position: dict[str, str | int] = {"step": row.next_number, "phase": row.phase} if isinstance(row, Episode) else {}
+    position: dict[str, str | int] = {}
+    if isinstance(row, Episode | CodeEpisode):
+        position = {"step": row.next_number, "phase": row.phase}
     with log_context.bind_facts(type(row).__name__.lower(), row.code, **position):
         return run_unit(lease)
 
 
 def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
     """Run one of the oldest claimable rows with `run_row`. Return False if there was none."""
-    for kind, model in ROW_MODELS.items():
+    for kind in ROW_MODELS:
         with _reserve_job_thread(kind, threads) as may_take:
             if not may_take:
                 continue
-            rows = model.objects.claimable().order_by("pk")
+            rows = _select_claimable(kind).order_by("pk")
             codes = list((rows.filter(run=run) if run else rows).values_list("code", flat=True)[:threads])
             if not codes:
                 continue
@@ -107,6 +117,20 @@ def run_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1
                 release_connection()
             return True
     return False
+
+
+def _select_claimable(kind: str) -> Any:
+    """Return the rows of this kind that this process may run now."""
+    rows = ROW_MODELS[kind].objects.claimable()
+    if kind == "code":
+        foreign = sandboxes.list_foreign_phases()
+        return rows.exclude(phase__in=foreign) if foreign else rows
+    return rows.none() if settings.SANDBOX_ONLY else rows
+
+
+def _is_foreign(row: Leased) -> bool:
+    """Return whether the next unit of this row belongs to other workers: those with a sandbox, or those with keys."""
+    return isinstance(row, CodeEpisode) and row.phase in sandboxes.list_foreign_phases()
 
 
 def try_next_row(stop: threading.Event, run: Run | None = None, threads: int = 1) -> bool:
@@ -205,47 +229,6 @@ def _run_rows(stop: threading.Event, run: Run | None, threads: int) -> None:
         connection.close()
 
 
-def run_dispatcher(stop: threading.Event, send: Callable[[str, str], bool], count_queued: Callable[[], int]) -> None:
-    """Every POLL_SECONDS, send a message for each claimable row without a recent one, so that lost ones are repeated."""
-    with worker_registered("dispatcher"), periodic_sweep():
-        while not stop.wait(settings.POLL_SECONDS):
-            try:
-                _notify_rows(list_rows_to_notify(max(0, MAX_QUEUED_MESSAGES - count_queued())), stop, send)
-            except leases.DATABASE_UNAVAILABLE as error:
-                log.warning("the database is unavailable; trying again: %s", error)
-                close_old_connections()
-            release_connection()
-
-
-def _notify_rows(rows: list[tuple[str, str]], stop: threading.Event, send: Callable[[str, str], bool]) -> None:
-    # Marked first: otherwise a message would be sent every second until a worker takes the row.
-    _mark_rows(rows, timezone.now())
-    for position, (kind, code) in enumerate(rows):
-        # If the broker rejects one message, the others are not tried: each could block for seconds.
-        if stop.is_set() or not send(kind, code):
-            _mark_rows(rows[position:], None)
-            return
-
-
-def _mark_rows(rows: list[tuple[str, str]], notified_at: datetime | None) -> None:
-    """Set when these rows were notified, with one statement per kind."""
-    for kind, model in ROW_MODELS.items():
-        if codes := [code for row_kind, code in rows if row_kind == kind]:
-            model.objects.filter(code__in=codes).update(notified_at=notified_at)
-
-
-def list_rows_to_notify(limit: int = MAX_QUEUED_MESSAGES) -> list[tuple[str, str]]:
-    """Return the kind and code of rows that need a message now: jobs first, then the oldest."""
-    since = timezone.now() - timedelta(seconds=settings.RING_AGAIN_SECONDS)
-    due = Q(notified_at__isnull=True) | Q(notified_at__lt=since)
-    rows = [
-        (kind, str(code))
-        for kind, model in ROW_MODELS.items()
-        for code in model.objects.claimable().filter(due).order_by("pk").values_list("code", flat=True)[:limit]
-    ]
-    return rows[:limit]
-
-
 @contextmanager
 def repeat_in_background(work: Callable[[threading.Event], object], seconds: float, name: str) -> Iterator[None]:
     """Call `work` every `seconds` in a thread of its own inside this context. It receives an event that is set at the end."""
@@ -274,16 +257,39 @@ def worker_registered(kind: str) -> Iterator[None]:
     """Register this process as a live worker in the database, renew the entry at every heartbeat, and remove it at the end."""
     _record_heartbeat(kind)
     try:
-        with repeat_in_background(lambda _stop: _record_heartbeat(kind), settings.HEARTBEAT_SECONDS, "announce"):
+        with repeat_in_background(lambda _stop: _announce(kind), settings.HEARTBEAT_SECONDS, "announce"):
+            # In a thread of its own: the self-test of a sandbox takes a moment, and work must not wait for it.
+            first = threading.Thread(target=_announce_first, args=(kind,), daemon=True, name="sandbox")
+            first.start()
             yield
+            first.join()  # else it could register this worker again
     finally:
         with suppress(*leases.DATABASE_UNAVAILABLE):
             Worker.objects.filter(owner=leases.owner_name()).delete()
 
 
+def _announce_first(kind: str) -> None:
+    try:
+        _announce(kind)
+    finally:
+        connection.close()
+
+
+def _announce(kind: str) -> None:
+    """Record a heartbeat with the sandbox of this worker, so that pages can see whether there is one."""
+    try:
+        # Without tasks nobody needs a sandbox, and none is tested.
+        if kind in create.GENERAL_WORKER_KINDS and ReplicationTask.objects.exists():
+            _known_backend[0] = sandboxes.describe_sandbox()
+    except leases.DATABASE_UNAVAILABLE:
+        close_old_connections()  # the next line reports it
+    _record_heartbeat(kind)
+
+
 def _record_heartbeat(kind: str) -> None:
     try:
-        Worker.objects.update_or_create(owner=leases.owner_name(), defaults={"kind": kind, "seen_at": timezone.now()})
+        columns = {"kind": kind, "seen_at": timezone.now(), "sandbox": _known_backend[0]}
+        Worker.objects.update_or_create(owner=leases.owner_name(), defaults=columns)
         # Workers that were killed cannot remove their own rows.
         Worker.objects.filter(seen_at__lt=timezone.now() - timedelta(days=1)).delete()
     except leases.DATABASE_UNAVAILABLE as error:
@@ -301,6 +307,7 @@ def _sweep(_stop: threading.Event) -> None:
         if lost := call_log.mark_lost_calls():
             log.info("%d calls were lost with their workers", lost)
         control.end_stopped_episodes()
+        sandboxes.mark_lost_sandboxes()
         jobs.sweep_jobs()
         run_due_cleanup()
         run_usage.recount_live_runs()
@@ -323,7 +330,7 @@ def run_due_cleanup() -> bool:
     """Run all registered functions if an hour has passed in this process. Return whether they ran."""
     if time.monotonic() < _next_cleanup_at[0]:
         return False
-    for task in _cleanups:
+    for task in (stored_trees.remove_unused_trees, *_cleanups):
         task()
     _next_cleanup_at[0] = time.monotonic() + CLEANUP_SECONDS
     return True

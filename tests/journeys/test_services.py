@@ -19,7 +19,7 @@ import pytest
 import redis
 from django.conf import settings
 
-from simulation.engine import workers
+from simulation.engine import notifications
 from tests.support import migrated_databases
 from tests.support.services import PostgresCluster, RedisServer, find_free_port
 from tests.support.visitor import Page, Visitor
@@ -242,10 +242,10 @@ def test_without_workers_the_dispatcher_does_not_fill_the_broker(redis_server: R
         dispatcher = site.fork_command("manage.py", "dispatch")
         try:
             deadline = time.monotonic() + 30
-            while count_messages(broker) < workers.MAX_QUEUED_MESSAGES and time.monotonic() < deadline:
+            while count_messages(broker) < notifications.MAX_QUEUED_MESSAGES and time.monotonic() < deadline:
                 time.sleep(0.05)
             time.sleep(2)  # time to notify six more times for each
-            assert count_messages(broker) == workers.MAX_QUEUED_MESSAGES
+            assert count_messages(broker) == notifications.MAX_QUEUED_MESSAGES
             assert 1 <= broker.llen("celery") <= 10, "only messages of jobs are in the queue with the highest priority"
         finally:
             dispatcher.send_signal(signal.SIGTERM)

@@ -5,7 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import CommandError
 
-from simulation.engine import tasks, workers
+from simulation.engine import notifications, tasks
 from simulation.management.supervisor import stop_on_signals
 from wetbench_site import checks
 from wetbench_site.safe_output import SafeCommand
@@ -20,4 +20,4 @@ class Command(SafeCommand):
                 "CELERY_BROKER_URL is not set. Without a broker, run `python manage.py work`.", returncode=2
             )
         checks.check_site()
-        workers.run_dispatcher(stop_on_signals(), tasks.send_message, tasks.count_queued_messages)
+        notifications.run_dispatcher(stop_on_signals(), tasks.send_message, tasks.count_queued_messages)

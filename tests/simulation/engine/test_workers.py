@@ -15,7 +15,7 @@ from django.db import connection
 from django.utils import timezone
 
 from simulation import leases
-from simulation.engine import runner, tasks, workers
+from simulation.engine import notifications, runner, tasks, workers
 from simulation.leases import Lease
 from simulation.models import Episode, Experiment, Worker
 from simulation.runs import create
@@ -135,13 +135,13 @@ def test_message_delivered_five_times_runs_one_unit_per_delivery_and_none_after_
 
 def test_row_gets_no_second_message_until_the_first_is_overdue(caffeine: Experiment, settings) -> None:
     create.create_episode_run([caffeine], "offline", 2, seed=1)
-    first = workers.list_rows_to_notify()
+    first = notifications.list_rows_to_notify()
     assert len(first) == 2
     for kind, code in first:
         workers.ROW_MODELS[kind].objects.filter(code=code).update(notified_at=timezone.now())
-    assert workers.list_rows_to_notify() == []
+    assert notifications.list_rows_to_notify() == []
     settings.RING_AGAIN_SECONDS = 0  # as if the message had been lost long ago
-    assert workers.list_rows_to_notify() == first
+    assert notifications.list_rows_to_notify() == first
 
 
 def test_worker_is_registered_while_it_runs(db: None) -> None:
@@ -165,7 +165,7 @@ def test_dispatcher_sends_no_more_messages_after_the_broker_rejects_one(caffeine
         stop.set()
         return False
 
-    workers.run_dispatcher(stop, refuse, lambda: 0)
+    notifications.run_dispatcher(stop, refuse, lambda: 0)
     assert len(offered) == 1
 
 

@@ -13,7 +13,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from simulation import leases
-from simulation.engine import workers
+from simulation.engine import notifications, workers
 from simulation.jobs import Work, jobs
 from simulation.jobs.job_files import Upload
 from simulation.jobs.jobs import MORE_WORK
@@ -175,11 +175,11 @@ def test_job_lease_is_renewed_while_a_unit_runs(settings: Any) -> None:
 
 def test_lost_message_of_a_job_is_repeated(settings: Any) -> None:
     job = request_test_job(lambda work: {})
-    assert workers.list_rows_to_notify() == [("job", str(job.code))]
+    assert notifications.list_rows_to_notify() == [("job", str(job.code))]
     Job.objects.filter(pk=job.pk).update(notified_at=timezone.now())
-    assert workers.list_rows_to_notify() == []
+    assert notifications.list_rows_to_notify() == []
     settings.RING_AGAIN_SECONDS = 0  # as if the message had been lost long ago
-    assert workers.list_rows_to_notify() == [("job", str(job.code))]
+    assert notifications.list_rows_to_notify() == [("job", str(job.code))]
 
 
 def test_jobs_run_before_episodes_but_in_at_most_half_of_the_threads(caffeine: Experiment) -> None:
@@ -194,7 +194,7 @@ def test_jobs_run_before_episodes_but_in_at_most_half_of_the_threads(caffeine: E
         return {}
 
     request_test_job(look)
-    assert [kind for kind, _ in workers.list_rows_to_notify()] == ["job", "episode"]
+    assert [kind for kind, _ in notifications.list_rows_to_notify()] == ["job", "episode"]
     workers.run_next_row(threading.Event(), threads=2)
     assert looked[0][0] is True and looked[0][1] > 1
     assert Job.objects.filter(status="queued").count() == 1

@@ -251,6 +251,16 @@ DEFAULT_FROM_EMAIL = SERVER_EMAIL = ENVIRONMENT.get_text("EMAIL_FROM")
 CELERY_BROKER_URL = ENVIRONMENT.get_text("CELERY_BROKER_URL")
 # The database is the source of truth: a lost message is sent again, a repeated one finds the row leased.
 CELERY_TASK_ACKS_LATE = False
+# Messages for units that need a sandbox have a queue of their own: a worker without one would take them and do nothing.
+CELERY_TASK_DEFAULT_QUEUE, SANDBOX_QUEUE = "celery", "sandboxes"
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {
+    name: {}
+    for name, is_consumed in (
+        (CELERY_TASK_DEFAULT_QUEUE, not ENVIRONMENT.get_flag("WETBENCH_SANDBOX_ONLY")),
+        (SANDBOX_QUEUE, os.environ.get("WETBENCH_SANDBOX") != "off"),
+    )
+    if is_consumed
+}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]

@@ -16,7 +16,7 @@ from django.utils import timezone
 from simulation.casts import code_cost_estimate, cost_estimate, pricing
 from simulation.casts.cost_estimate import CostEstimate
 from simulation.casts.pricing import Price
-from simulation.models import Experiment, Leased, ModelCall, ModelPrice, Run
+from simulation.models import CodeEpisode, Experiment, Leased, ModelCall, ModelPrice, Run
 
 TOKEN_CLASSES = ("input_uncached", "cache_read", "cache_write_5m", "cache_write_1h", "output")
 RATE_WINDOW = timedelta(minutes=5)
@@ -123,6 +123,12 @@ def sum_tokens(counts: Mapping[str, Any]) -> int | None:
 def sum_usage(run: Run) -> UsageTotals:
     """Return the usage of a run with one query, however many calls it has."""
     return _build_totals(run.calls.order_by().aggregate(**_build_aggregates()))
+
+
+def sum_episode_cost(episode: CodeEpisode) -> Decimal:
+    """Return what the calls of a code episode cost. One of unknown cost counts with what was reserved for it."""
+    cost = Coalesce(F("cost"), F("reserved_cost"), Value(Decimal(0)), output_field=_MONEY_FIELD)
+    return pricing.round_money(episode.calls.order_by().aggregate(cost=Sum(cost, default=Decimal(0)))["cost"])
 
 
 def sum_usage_by_run(runs: Iterable[int]) -> dict[int, UsageTotals]:

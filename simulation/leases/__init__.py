@@ -28,7 +28,18 @@ from simulation.casts.run_config import UnknownCastError
 from simulation.lab.bench import Bench
 from simulation.lab.errors import ExperimentChanged, LabError, TaskChanged
 from simulation.llm import NoUsableAnswer, Refusal, TooLong
-from simulation.models import CodeEpisode, CodeStep, Episode, EvidenceReview, Job, Leased, Run, Transition, Twin
+from simulation.models import (
+    CodeEpisode,
+    CodeStep,
+    Episode,
+    EvidenceReview,
+    Grading,
+    Job,
+    Leased,
+    Run,
+    Transition,
+    Twin,
+)
 from wetbench_site.database import transaction_if
 from wetbench_site.prepared_queries import PreparedQuery, build_update, convert_value, insert_if_found
 from wetbench_site.text import describe_error
@@ -151,7 +162,7 @@ class Lease(Generic[Row]):
     def commit_changes(
         self,
         extra_write: Callable[[], object] | None = None,
-        new_row: Transition | EvidenceReview | CodeStep | None = None,
+        new_row: Transition | EvidenceReview | CodeStep | Grading | None = None,
         **changes: Any,
     ) -> bool:
         """Write `changes`, insert `new_row` and call `extra_write` in one transaction. Release the lease unless it is kept.
@@ -223,6 +234,7 @@ class Lease(Generic[Row]):
         return bool(self._filter_own_row().filter(cancel_requested_at__isnull=False).update(**ended) == 1)
 
     def finish_row(self, status: str, extra_write: Callable[[], object] | None = None, **changes: Any) -> bool:
+        """End the row with this status, and commit as `commit_changes` does."""
         return self.commit_changes(extra_write, status=status, ended_at=timezone.now(), **changes)
 
     def schedule_retry(self, seconds: float, reason: str, error: str = "") -> bool:

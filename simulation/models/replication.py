@@ -180,7 +180,7 @@ class CodeEpisode(Leased):
     folder = models.CharField(max_length=200, blank=True, help_text="the agent's current folder; empty: the workspace")
     sandbox_seconds = models.FloatField(default=0, help_text="of the agent's tools; a grading is not counted")
     sandbox_faults = models.PositiveSmallIntegerField(default=0, help_text="in a row, by the sandbox itself")
-    reported = models.JSONField(null=True, blank=True, help_text="the submitted answer: test case -> metric -> value")
+    reported = models.TextField(blank=True, help_text="the submitted text, JSON as it was written; empty: none")
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -1,0 +1,116 @@
+"""Grade code episodes, one stage a unit, and grade them again."""
+
+from typing import Any, NamedTuple
+
+from simulation.code_runs import digests, gold, sandboxes, stored_trees, tasks
+from simulation.code_runs.conditions import read_conditions
+from simulation.code_runs.gold import GoldError, GoldVariant
+from simulation.code_runs.storable import make_storable
+from simulation.leases import Lease
+from simulation.models import CodeEpisode, Grading
+from simulation.replication.grading import (
+    Grade,
+    GradingWork,
+    RecordingError,
+    Stages,
+    choose_stage,
+    conclude_stages,
+    run_stage,
+)
+from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.tasks.running import TaskRunError
+from simulation.replication.values import BASE_VARIANT
+
+# The task's own code failed, which never counts against an agent.
+TASK_FAULTS = (GoldError, TaskRunError, RecordingError)
+
+
+class GradedEpisode(NamedTuple):
+    """What a grading needs beside the stages: the work, and the gold values by variant."""
+
+    work: GradingWork
+    gold: dict[int, Any]
+
+
+def run_stage_unit(lease: Lease[CodeEpisode]) -> bool:
+    """Run the next stage of an episode's grading. With the last one, store the grading and end the episode."""
+    episode = lease.row
+    stages = Stages.from_json(episode.pending["stages"]) if episode.pending else Stages()
+    with sandboxes.open_recorded(lease, episode.phase) as sandbox:
+        graded: GradedEpisode | None = None
+        try:
+            graded = prepare_grading(episode, sandbox)
+            if stage := choose_stage(graded.work, stages):
+                stages = run_stage(stage, graded.work, stages, sandbox)
+        except TASK_FAULTS as error:
+            return _finish(lease, graded, stages, sandbox, fault=str(error))
+        following = choose_stage(graded.work, stages)
+        if following is None:
+            return _finish(lease, graded, stages, sandbox)
+        pending = {"stages": make_storable(stages.to_json())}
+        return lease.commit_changes(sandbox.write_results, phase=following, pending=pending, sandbox_faults=0)
+
+
+def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> GradedEpisode:
+    """Return what is graded. Data and gold values that are not stored yet are computed in sandboxes of their own.
+
+    Raises TaskChanged, GoldError, TaskRunError and SandboxFault.
+    """
+    row, task = episode.mask.task, tasks.get_episode_task(episode)
+    profile = read_conditions(episode.conditions).profile
+    variants: dict[int, GoldVariant] = gold.ensure_gold(
+        row, [BASE_VARIANT, *gold.choose_variants(row, episode.code)], profile, sandbox
+    )
+    work = GradingWork(
+        task,
+        tuple(episode.mask.functions),
+        stored_trees.load_files(episode.present_id),
+        {number: variant.data for number, variant in variants.items()},
+        tuple(episode.mask.test_cases) or tuple(case.id for case in task.test_cases),
+        profile,
+        stored_trees.load_files(episode.initial_id),
+    )
+    return GradedEpisode(work, {number: variant.values for number, variant in variants.items()})
+
+
+def grade_again(episode: CodeEpisode, sandbox: Sandbox) -> Grade:
+    """Return the grade that a new run of all stages gives. Nothing of the episode is changed. Raises as `prepare_grading`."""
+    graded, stages = prepare_grading(episode, sandbox), Stages()
+    while stage := choose_stage(graded.work, stages):
+        stages = run_stage(stage, graded.work, stages, sandbox)
+    return conclude_stages(graded.work, stages, episode.reported or None, episode.ending, graded.gold)
+
+
+def _finish(
+    lease: Lease[CodeEpisode],
+    graded: GradedEpisode | None,
+    stages: Stages,
+    sandbox: sandboxes.RecordedSandbox,
+    fault: str = "",
+) -> bool:
+    """Store the grading and end the episode as its agent ended it."""
+    episode = lease.row
+    if graded is None:
+        work = GradingWork(tasks.get_task(episode.mask.task), tuple(episode.mask.functions), {}, {}, ())
+        graded = GradedEpisode(work, {})
+    grade = conclude_stages(graded.work, stages, episode.reported or None, episode.ending, graded.gold, fault)
+    grading = build_grading(episode, grade, stages, [number for number in graded.work.data if number != BASE_VARIANT])
+    return lease.finish_row(episode.ending, sandbox.write_results, new_row=grading, pending=None, sandbox_faults=0)
+
+
+def build_grading(episode: CodeEpisode, grade: Grade, stages: Stages, variants: list[int]) -> Grading:
+    """Return the row of a grade, not stored yet."""
+    grading = Grading(
+        episode=episode,
+        version=grade.version,
+        outcome=grade.outcome,
+        solved=grade.solved,
+        paper_pass=grade.paper_pass,
+        measured=grade.measured,
+        robust=grade.robust,
+        variants=variants,
+        grade=make_storable(grade.to_json()),
+        stages=make_storable(stages.to_json()),
+    )
+    grading.sha256 = digests.compute_grading_digest(grading)
+    return grading

@@ -1,0 +1,181 @@
+"""Create runs of code episodes, and retry single ones. Nothing is queued unless everything that was ordered can run."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any, Unpack
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractBaseUser
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from simulation.casts import code_cast_availability
+from simulation.code_runs import gold, masks, sandboxes, stored_trees, tasks
+from simulation.code_runs.conditions import Conditions, read_conditions
+from simulation.lab.errors import LabError
+from simulation.models import CodeEpisode, Mask, ReplicationTask, Run, Worker
+from simulation.replication.sandbox.base import SandboxUnavailable
+from simulation.replication.tasks.workspaces import build_workspace
+from simulation.replication.values import MaskMode
+from simulation.runs import create
+from simulation.runs.create import RunOptions
+
+MAX_ATTEMPTS, MAX_EPISODES = 1000, 100_000
+KIND = "code"
+
+
+class NoSandboxError(LabError):
+    """Neither this process nor a worker can run sandboxes. The message has the line that helps."""
+
+
+class UnvalidatedMasksError(LabError):
+    """Masks were not validated on this kind of machine, or cannot be solved."""
+
+
+def create_code_run(
+    task_names: Sequence[str],
+    ns: Iterable[int],
+    per_n: int,
+    cast: str,
+    attempts: int,
+    mode: MaskMode = "uniform",
+    seed: int | None = None,
+    conditions: Mapping[str, Any] | None = None,
+    chosen: Sequence[Mask] | None = None,
+    validate: bool = False,
+    user: AbstractBaseUser | None = None,
+    submission_id: str = "",
+    mask_seed: int = masks.DEFAULT_SEED,
+    **options: Unpack[RunOptions],
+) -> Run:
+    """Create a run with the next `attempts` replicates of each mask. The same submission id returns the same run.
+
+    Masks are drawn with `mask_seed`, up to `per_n` for each number of hidden functions, unless they are `chosen`. `validate`: validate
+    those that were not validated here, in sandboxes of this process. Raises LabError, and creates nothing: an unknown task or cast, conditions
+    that are not allowed, a task that was changed, no sandbox (NoSandboxError), masks without validation (UnvalidatedMasksError).
+    """
+    terms = read_conditions(conditions or {})
+    if existing := Run.objects.filter(submission_id=submission_id).first() if submission_id else None:
+        return existing
+    if not 1 <= attempts <= MAX_ATTEMPTS:
+        raise LabError(f"attempts: is {attempts}; allowed: 1 to {MAX_ATTEMPTS}")
+    setup = create.freeze_run_config(code_cast_availability.freeze_code_cast(cast), options.get("prompt_set") or "")
+    if terms.cost is not None:
+        create.check_prices(setup, Decimal(str(terms.cost)))
+    require_sandbox()
+    drawn = list(chosen) if chosen is not None else _draw(task_names, ns, per_n, mode, mask_seed)
+    if not drawn:
+        raise LabError(
+            "There is no such mask: the tasks have none with these numbers of hidden functions and this mode"
+        )
+    if len(drawn) * attempts > MAX_EPISODES:
+        raise LabError(
+            f"{len(drawn) * attempts:,} code episodes are more than the {MAX_EPISODES:,} that one run may have"
+        )
+    check_masks_usable(drawn, validate)
+    return _store_run(drawn, cast, attempts, seed, terms, setup, user, submission_id, options)
+
+
+def require_sandbox() -> None:
+    """Raise NoSandboxError unless this process or a live worker can run sandboxes."""
+    since = timezone.now() - timedelta(seconds=settings.WORKER_SILENT_SECONDS)
+    if Worker.objects.filter(seen_at__gte=since).exclude(sandbox="").exists():
+        return
+    try:
+        sandboxes.get_sandbox()
+    except SandboxUnavailable as error:
+        raise NoSandboxError(f"No sandbox can be used: {error}") from error
+
+
+def check_masks_usable(drawn: Sequence[Mask], validate: bool) -> None:
+    """Raise LabError unless every mask is of its task's present version and validated here. `validate`: validate the others now."""
+    if changed := sorted({mask.task.slug for mask in drawn if mask.task_sha256 != mask.task.sha256}):
+        raise LabError(f"{', '.join(changed)}: the task was changed after these masks were drawn. Draw them again")
+    for row in {mask.task_id: mask.task for mask in drawn}.values():
+        if row.invalid_reason:
+            raise LabError(f"{row.slug} cannot be ordered: {row.invalid_reason}")
+    if validate:
+        try:
+            masks.validate_masks(drawn, sandboxes.get_sandbox())
+        except SandboxUnavailable as error:
+            raise NoSandboxError(f"Masks are validated in a sandbox, and none can be used: {error}") from error
+    problems = [f"{mask}: {mask.validation['problem']}" for mask in drawn if mask.validation.get("problem")]
+    missing = [str(mask) for mask in drawn if not masks.is_validated(mask) and not mask.validation.get("problem")]
+    if missing:
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        problems.append(
+            f"not validated on this kind of machine: {shown}. `manage.py run_code --validate` validates them"
+        )
+    if problems:
+        raise UnvalidatedMasksError("; ".join(problems[:20]))
+
+
+def _draw(names: Sequence[str], ns: Iterable[int], per_n: int, mode: MaskMode, seed: int) -> list[Mask]:
+    numbers = sorted(set(ns))
+    return [mask for row in tasks.find_tasks(names) for mask in masks.draw_and_store(row, numbers, per_n, mode, seed)]
+
+
+@transaction.atomic
+def _store_run(
+    drawn: Sequence[Mask],
+    cast: str,
+    attempts: int,
+    seed: int | None,
+    terms: Conditions,
+    setup: Mapping[str, Any],
+    user: AbstractBaseUser | None,
+    submission_id: str,
+    options: RunOptions,
+) -> Run:
+    columns: create.RunTerms = {"conditions": terms.to_json()}
+    run, created = create.get_or_create_run(KIND, cast, seed, user, submission_id, columns, options, setup)
+    if not created:
+        return run
+    # Two runs would count the same replicates, and a task must not change in between, so the second one waits here.
+    rows = ReplicationTask.objects.select_for_update().defer("data")
+    locked = {row.pk: row for row in rows.filter(pk__in={mask.task_id for mask in drawn}).order_by("pk")}
+    if changed := sorted({mask.task.slug for mask in drawn if locked[mask.task_id].sha256 != mask.task_sha256}):
+        raise LabError(f"{', '.join(changed)}: the task was changed just now. Order again")
+    episodes = CodeEpisode.objects.filter(mask__in=drawn, cast=cast, conditions_key=terms.key).order_by()
+    last = dict(episodes.values_list("mask").annotate(last=Max("replicate")))
+    base = {pk: gold.find_base_data(row) or {} for pk, row in locked.items()}
+    new = []
+    for mask in drawn:
+        files = build_workspace(
+            tasks.get_task(mask.task), tuple(mask.functions), base[mask.task_id], terms.docs, terms.paper
+        )
+        tree = stored_trees.store_tree(files)
+        first = last.get(mask.pk, 0) + 1
+        new += [_build_episode(run, mask, cast, terms, n, tree.pk) for n in range(first, first + attempts)]
+    CodeEpisode.objects.bulk_create(new, batch_size=500)
+    return run
+
+
+def _build_episode(run: Run, mask: Mask, cast: str, terms: Conditions, replicate: int, tree: str) -> CodeEpisode:
+    # Without the conditions: replicate n has the same seed in every arm, so that arms are compared pair by pair.
+    seed = create.derive_seed(run.seed, "code", mask.task.slug, mask.key, cast, replicate)
+    return CodeEpisode(
+        run=run, mask=mask, task_sha256=mask.task_sha256, cast=cast, conditions=terms.to_json(), conditions_key=terms.key,
+        replicate=replicate, seed=seed, initial_id=tree, present_id=tree,
+    )  # fmt: skip
+
+
+@transaction.atomic
+def retry_code_episode(episode: CodeEpisode) -> CodeEpisode:
+    """Create a new code episode that replaces this replicate. Raise ValueError if it cannot be retried (again)."""
+    rows = CodeEpisode.objects.select_for_update(of=("self",)).select_related("mask__task", "run")
+    row = rows.defer("mask__task__data", "run__setup").get(pk=episode.pk)
+    if row.status not in CodeEpisode.RETRYABLE or not row.counts:
+        raise ValueError(
+            f"{row} is {row.get_status_display()}; only a failed or stopped one can be retried, and only once"
+        )
+    if row.task_sha256 != row.mask.task.sha256:
+        raise ValueError(f"{row.mask.task.slug} was changed since; create a new run with its masks")
+    CodeEpisode.objects.filter(pk=row.pk).update(counts=False)
+    terms = read_conditions(row.conditions)
+    retried = _build_episode(row.run, row.mask, row.cast, terms, row.replicate, row.initial_id)
+    retried.retry_of = row
+    retried.save()
+    return retried

@@ -1,0 +1,114 @@
+"""Drawn masks as rows, and the proof that each can be solved and fails while it is masked."""
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from django.utils import timezone
+
+from simulation.code_runs import gold, tasks
+from simulation.models import Mask, ReplicationTask
+from simulation.replication.grading import extract_patch
+from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.checking.gold_checks import run_gold
+from simulation.replication.tasks.checking.mask_checks import check_masks
+from simulation.replication.tasks.checking.proofs import FunctionProof
+from simulation.replication.tasks.checking.task_runs import TaskRuns
+from simulation.replication.tasks.mask_draws import draw_masks
+from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode, Task
+
+DEFAULT_SEED = 1  # of draws, so that casts are compared on the same masks
+
+
+def store_masks(row: ReplicationTask, draws: Sequence[MaskDraw], seed: int = DEFAULT_SEED) -> list[Mask]:
+    """Return the rows of drawn masks of the task's present version, created where they are missing."""
+    keys = {format_key(draw.key, seed): draw for draw in draws}
+    new = [
+        Mask(
+            task=row, task_sha256=row.sha256, n=draw.n, mode=draw.mode, index=draw.index, key=key, seed=seed,
+            functions=list(draw.functions),
+        )
+        for key, draw in keys.items()
+    ]  # fmt: skip
+    Mask.objects.bulk_create(new, ignore_conflicts=True)
+    rows = Mask.objects.filter(task=row, task_sha256=row.sha256, key__in=keys)
+    stored = {mask.key: mask for mask in rows}
+    for mask in stored.values():
+        mask.task = row
+    return [stored[key] for key in keys]
+
+
+def draw_and_store(
+    row: ReplicationTask, ns: Iterable[int], per_n: int, mode: MaskMode, seed: int = DEFAULT_SEED
+) -> list[Mask]:
+    """Return up to `per_n` masks of each number of hidden functions. Raises MaskDrawError."""
+    task = tasks.get_task(row)
+    return store_masks(row, [draw for n in ns for draw in draw_masks(task, n, per_n, mode, seed)], seed)
+
+
+def format_key(key: str, seed: int) -> str:
+    """Return the key of a drawn mask, which names the seed unless it is the usual one."""
+    return key if seed == DEFAULT_SEED else f"{key}-s{seed}"
+
+
+def is_validated(mask: Mask) -> bool:
+    """Return whether the mask was validated for its task's present version, packages and kind of machine, without a problem."""
+    is_present = mask.task_sha256 == mask.task.sha256 and mask.validated_with == gold.hash_environment(mask.task)
+    return is_present and not mask.validation.get("problem")
+
+
+def validate_masks(masks: Sequence[Mask], sandbox: Sandbox) -> list[Mask]:
+    """Validate those of these masks that were not validated here, and store the results. Return the masks with a problem.
+
+    Hidden, every relevant test case raises; filled with the reference bodies as grading extracts them, all pass on the public and two secret
+    data sets; filled with stubs, not all pass. Raises GoldError, TaskRunError and SandboxFault.
+    """
+    for row in {mask.task_id: mask.task for mask in masks}.values():
+        environment = gold.hash_environment(row)
+        waiting = [mask for mask in masks if mask.task_id == row.pk and mask.validated_with != environment]
+        if waiting:
+            _validate(row, waiting, sandbox, environment)
+    return [mask for mask in masks if mask.validation.get("problem")]
+
+
+def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, environment: str) -> None:
+    task = tasks.get_task(row)
+    numbers = [BASE_VARIANT, *gold.list_secret_variants(row)[: gold.VARIANTS_PER_GRADING]]
+    data = {number: variant.data for number, variant in gold.ensure_gold(row, numbers, "full", sandbox).items()}
+    runs = TaskRuns(task, data, sandbox)
+    if faults := run_gold(runs):
+        raise gold.GoldError(f"{task.slug}: " + "; ".join(map(str, faults)))
+    reached = trace_cases(task, data[BASE_VARIANT], sandbox)
+    proofs = [
+        FunctionProof(
+            id=function.id,
+            name=function.name,
+            cases=tuple(case for case, called in reached.items() if function.id in called),
+            lines=0,
+            calls=0,
+            depth=0,
+            raises=True,
+        )
+        for function in task.functions
+    ]
+    draws = [
+        MaskDraw(task.slug, mask.n, cast(MaskMode, mask.mode), mask.index, mask.key, tuple(mask.functions))
+        for mask in masks
+    ]
+    results = check_masks(runs, draws, proofs, lambda checked: extract_reference_bodies(checked, sandbox))
+    for mask, proof in zip(masks, results, strict=True):
+        mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
+        mask.validation = {
+            "problem": proof.problem,
+            "environment": gold.describe_environment(row),
+            "sandbox": sandbox.name,
+        }
+        mask.validated_with, mask.validated_at = environment, timezone.now()
+    Mask.objects.bulk_update(masks, ["test_cases", "validation", "validated_with", "validated_at"], batch_size=200)
+
+
+def extract_reference_bodies(task: Task, sandbox: Sandbox) -> dict[str, str]:
+    """Return the bodies of all functions of the unmasked code, as grading extracts an agent's."""
+    files = {path: text.encode() for path, text in task.code.items()}
+    extraction = extract_patch(task, [function.id for function in task.functions], files, sandbox)
+    return {name: entry.body for name, entry in extraction.functions.items()}

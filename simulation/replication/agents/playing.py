@@ -18,16 +18,16 @@ from simulation.replication.episode_rules import (
     start_turn,
 )
 from simulation.replication.sandbox.base import Limits, Sandbox
-from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file
+from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file, refuse_tool
 from simulation.replication.trees import Files
 from simulation.replication.values import CodeSituation, CodeStepRecord, CodingAgent, ToolCall, ToolFormatError
-from simulation.replication.workspace_edits import ToolResult
+from simulation.replication.workspace_edits import ToolRefused, ToolResult
 
 WITHOUT_COST = EpisodeLimits(cost=None)
 
 
 class Helper(Protocol):
-    """A second model that sees one file: it rewrites the file, or answers a question about it."""
+    """A second model that sees one file: it rewrites the file, or answers a question about it. Raises ToolRefused if it cannot."""
 
     def edit(self, path: str, text: str, instruction: str) -> str: ...
 
@@ -108,10 +108,13 @@ class CodeBench:
             return finish_run(run, files, folder), run.seconds
         if turn.needs == "helper" and self.helper is not None:
             path, text = read_helper_file(call, files, folder)
-            if call.tool == "edit_file":
-                reply = self.helper.edit(path, text, call.arguments["instruction"])
-            else:
-                reply = self.helper.answer(path, text, call.arguments["question"])
+            try:
+                if call.tool == "edit_file":
+                    reply = self.helper.edit(path, text, call.arguments["instruction"])
+                else:
+                    reply = self.helper.answer(path, text, call.arguments["question"])
+            except ToolRefused as refusal:
+                return refuse_tool(str(refusal), files, folder), 0.0
             return finish_helper(call, reply, files, folder), 0.0
         assert turn.result is not None  # whatever needs nothing has its result
         return turn.result, 0.0

@@ -2,10 +2,10 @@
 
 import pytest
 
-from simulation.llm import NoUsableAnswer
 from simulation.llm.coding.helper import CodeHelper, extract_block
 from simulation.llm.conversation import MalformedCompletion
 from simulation.llm.prompt_sets import load_built_in_code
+from simulation.replication.workspace_edits import ToolRefused
 from tests.support.scripted_models import ScriptedProvider
 
 TEXTS = load_built_in_code()
@@ -27,9 +27,12 @@ def test_answer_is_the_reply_as_it_is() -> None:
     assert speak.prompts[0].purpose == "understand" and "QUESTION\nwhat is x?" in speak.prompts[0].messages[0].text
 
 
-def test_edit_without_a_file_has_no_usable_answer_and_is_not_repeated() -> None:
+def test_edit_without_a_file_is_a_refused_tool_and_is_not_repeated() -> None:
     speak = ScriptedProvider(["Done."])
-    with pytest.raises(NoUsableAnswer, match="no block between a line <<<file and a line >>>file"):
+    with pytest.raises(
+        ToolRefused,
+        match="the helper gave no usable answer: there is no block between a line <<<file and a line >>>file",
+    ):
         CodeHelper(speak, TEXTS).edit("a.py", "x", "y")
     assert len(speak.prompts) == 1
 

@@ -10,6 +10,7 @@ from simulation.replication.agents.playing import CodeBench, play_episode
 from simulation.replication.episode_rules import EpisodeLimits, Spent, count_left, find_reached_limit, limit_run
 from simulation.replication.sandbox.base import Limits, SandboxFault, SandboxResult
 from simulation.replication.values import CodeSituation, LimitsLeft, ToolCall, ToolFormatError
+from simulation.replication.workspace_edits import ToolRefused
 
 FILES = {"run.py": b"print(1)\n"}
 LIST, RUN = ToolCall("list_files"), ToolCall("run_command", {"command": "true"})
@@ -112,6 +113,19 @@ def test_a_sandbox_fault_is_raised_and_is_no_step() -> None:
     with pytest.raises(SandboxFault):
         bench.take_turn(RUN)
     assert (bench.steps, bench.spent, bench.ending) == ([], Spent(), "")
+
+
+def test_helper_without_a_usable_answer_is_a_refused_tool() -> None:
+    class SilentHelper:
+        def edit(self, path: str, text: str, instruction: str) -> str:
+            raise ToolRefused("the helper gave no usable answer")
+
+        answer = edit
+
+    edit = ToolCall("edit_file", {"path": "run.py", "instruction": "empty it"})
+    played = play_episode(ListedReplies([edit, QUIT]), FILES, "", PlannedSandbox(), helper=SilentHelper())
+    assert played.ending == "quit" and played.steps[0].refused and played.trees[1] == FILES
+    assert played.steps[0].observation == "refused: the helper gave no usable answer"
 
 
 def test_helper_tools_need_a_helper() -> None:

@@ -22,6 +22,9 @@ ALLOWED = {
     "simulation/lab/environment/gym_env.py": "programs: a repr",
     "simulation/recordings/trajectories.py": "programs: the class of an environment",
     "simulation/management/commands/check_transitions.py": "the type of a value in a file",
+    "simulation/replication/grading/inside/call_values.py": "programs: the kind of a recorded value",
+    "simulation/replication/grading/inside/module_parts.py": "the kind of a statement of Python in an agent's file",
+    "simulation/replication/grading/inside/replay.py": "the class of an exception that an agent's code raised",
     "wetbench_site/observability/health.py": "monitoring: /readyz",
 }
 

@@ -162,7 +162,8 @@ def run_cases(
     replies, tampered = _read_lines(result, runs, variants)
     outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
     missing = [run for run in runs if run not in replies]
-    if missing and not result.killed:
+    if (missing or result.exit != 0) and not result.killed:
+        # The code has the driver's user: it could write every line itself and then end the driver.
         tampered = [*tampered, f"the driver was ended: {len(missing)} of {len(runs)} results are missing"]
     measured = (result.killed, result.seconds, result.cpu, result.resident_mib, result.output)
     return CaseReport(outcomes, tuple(tampered), *measured)

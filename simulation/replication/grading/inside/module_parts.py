@@ -89,7 +89,8 @@ def _iter_parts(
             name = prefix + node.name
             header = [node.args, *node.decorator_list, *([node.returns] if node.returns else [])]
             body = [] if name in hidden else drop_docstring(node.body)
-            yield name, node, type(node).__name__ + "".join(map(ast.dump, [*header, *body]))
+            kind = "async " if isinstance(node, ast.AsyncFunctionDef) else ""
+            yield name, node, kind + "".join(map(ast.dump, [*header, *body]))
         elif isinstance(node, ast.ClassDef):
             yield prefix + node.name, node, "".join(map(ast.dump, [*node.bases, *node.keywords, *node.decorator_list]))
             yield from _iter_parts(iter(drop_docstring(node.body)), f"{prefix}{node.name}.", hidden)

@@ -28,7 +28,7 @@ class CallRecorder:
 
     def wrap(self) -> Callable[..., Any]:
         @functools.wraps(self.function)
-        def recorded(*arguments: Any, **named: Any) -> Any:
+        def call_and_record(*arguments: Any, **named: Any) -> Any:
             if len(self.calls) >= MAX_CALLS:
                 return self.function(*arguments, **named)
             encoded = self.encode(arguments, named)  # before the call, which may change its arguments
@@ -37,7 +37,7 @@ class CallRecorder:
                 self.keep(encoded, result)
             return result
 
-        return recorded
+        return call_and_record
 
     def encode(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any] | None:
         try:

@@ -95,7 +95,7 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
         MaskDraw(task.slug, mask.n, cast(MaskMode, mask.mode), mask.index, mask.key, tuple(mask.functions))
         for mask in masks
     ]
-    results = check_masks(runs, draws, proofs, lambda checked: extract_reference_bodies(checked, sandbox))
+    results = check_masks(runs, draws, proofs, extract_reference_bodies(task, sandbox))
     for mask, proof in zip(masks, results, strict=True):
         mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
         mask.validation = {

@@ -31,10 +31,10 @@ from simulation.replication.episode_rules import (
     start_turn,
 )
 from simulation.replication.sandbox.base import Limits, SandboxFault
-from simulation.replication.tasks.workspaces import BRIEF
-from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file
+from simulation.replication.tasks.workspaces import render_brief
+from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file, refuse_tool
 from simulation.replication.values import CodeSituation, CodeStepRecord, LimitsLeft, Task, ToolCall, ToolFormatError
-from simulation.replication.workspace_edits import ToolResult
+from simulation.replication.workspace_edits import ToolRefused, ToolResult
 from simulation.runs import stored_configs
 from wetbench_site.database import release_connection
 
@@ -129,7 +129,8 @@ def _choose_tool(context: UnitContext) -> bool:
         context.conditions.to_json(),
     )  # fmt: skip
     situation = CodeSituation(
-        brief=context.files.get(BRIEF, b"").decode(errors="replace"),
+        # Not read from the workspace, where the agent may have changed it.
+        brief=render_brief(context.task, tuple(episode.mask.functions), context.conditions.paper),
         files=context.files,
         folder=episode.folder,
         history=tuple(history),
@@ -172,10 +173,13 @@ def _ask_helper(context: UnitContext) -> bool:
     call = _read_pending(context.episode)
     helper = code_casting.build_helper(context.setup, context.make_tools("helper"))
     path, text = read_helper_file(call, context.files, context.episode.folder)
-    if call.tool == "edit_file":
-        reply = helper.edit(path, text, call.arguments["instruction"])
-    else:
-        reply = helper.answer(path, text, call.arguments["question"])
+    try:
+        if call.tool == "edit_file":
+            reply = helper.edit(path, text, call.arguments["instruction"])
+        else:
+            reply = helper.answer(path, text, call.arguments["question"])
+    except ToolRefused as refusal:
+        return _commit_step(context, call, refuse_tool(str(refusal), context.files, context.episode.folder))
     return _commit_step(context, call, finish_helper(call, reply, context.files, context.episode.folder))
 
 

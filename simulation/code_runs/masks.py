@@ -7,15 +7,15 @@ from django.utils import timezone
 
 from simulation.code_runs import gold, tasks
 from simulation.models import Mask, ReplicationTask
-from simulation.replication.grading import extract_patch
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.gold_checks import run_gold
 from simulation.replication.tasks.checking.mask_checks import check_masks
 from simulation.replication.tasks.checking.proofs import FunctionProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns
 from simulation.replication.tasks.mask_draws import draw_masks
-from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode, Task
+from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode
 
 DEFAULT_SEED = 1  # of draws, so that casts are compared on the same masks
 
@@ -76,7 +76,9 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
     numbers = [BASE_VARIANT, *gold.list_secret_variants(row)[: gold.VARIANTS_PER_GRADING]]
     data = {number: variant.data for number, variant in gold.ensure_gold(row, numbers, "full", sandbox).items()}
     runs = TaskRuns(task, data, sandbox)
-    if faults := run_gold(runs):
+    faults = run_gold(runs)
+    bodies, refused = extract_reference(task, sandbox)
+    if faults := [*faults, *refused]:
         raise gold.GoldError(f"{task.slug}: " + "; ".join(map(str, faults)))
     reached = trace_cases(task, data[BASE_VARIANT], sandbox)
     proofs = [
@@ -95,7 +97,7 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
         MaskDraw(task.slug, mask.n, cast(MaskMode, mask.mode), mask.index, mask.key, tuple(mask.functions))
         for mask in masks
     ]
-    results = check_masks(runs, draws, proofs, extract_reference_bodies(task, sandbox))
+    results = check_masks(runs, draws, proofs, bodies)
     for mask, proof in zip(masks, results, strict=True):
         mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
         mask.validation = {
@@ -105,10 +107,3 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
         }
         mask.validated_with, mask.validated_at = environment, timezone.now()
     Mask.objects.bulk_update(masks, ["test_cases", "validation", "validated_with", "validated_at"], batch_size=200)
-
-
-def extract_reference_bodies(task: Task, sandbox: Sandbox) -> dict[str, str]:
-    """Return the bodies of all functions of the unmasked code, as grading extracts an agent's."""
-    files = {path: text.encode() for path, text in task.code.items()}
-    extraction = extract_patch(task, [function.id for function in task.functions], files, sandbox)
-    return {name: entry.body for name, entry in extraction.functions.items()}

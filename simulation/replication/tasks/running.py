@@ -159,7 +159,7 @@ def run_cases(
     # A test case that does not end may take its own time on every variant, but not the time of all others on all variants.
     seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
     result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, stop=stop)
-    replies, tampered = _read_lines(result, runs, variants)
+    replies, tampered = _read_lines(result, runs)
     outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
     missing = [run for run in runs if run not in replies]
     if (missing or result.exit != 0) and not result.killed:
@@ -186,7 +186,7 @@ def run_trees(
     total = min(600, limit * len(runs) + _START_SECONDS)
     ordered = sorted(runs, key=lambda run: run.tree)
     result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total)
-    replies, _ = _read_lines(result, ordered, variants)
+    replies, _ = _read_lines(result, ordered)
     return {run: _read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs}
 
 
@@ -199,7 +199,7 @@ def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full")
     total = task.seconds * len(runs) * 2 + _START_SECONDS  # tracing takes up to twice the time
     arguments = (sandbox, profile, task.seconds * 2, total)
     result = _send_runs(task, task.code, [{}], runs, {0: data}, *arguments, trace=True)
-    replies, _ = _read_lines(result, runs, [0])
+    replies, _ = _read_lines(result, runs)
     calls = {}
     for run in runs:
         reply = replies.get(run, _explain_missing(result))
@@ -231,11 +231,9 @@ def _send_runs(
     trace: bool = False,
     stop: Event | None = None,
 ) -> SandboxResult:
-    """Run the driver. Variants are named by their position, because their numbers are secret: with one, an agent could ask for its data."""
-    positions = {number: position for position, number in enumerate(variants)}
     job = {
         "trees": [dict(tree) for tree in trees],
-        "runs": [[run.tree, positions[run.variant], run.case] for run in runs],
+        "runs": [list(run) for run in runs],
         "imports": [*_STANDARD, *(name for package in task.packages for name in _IMPORTS.get(package, ()))],
         "seconds": seconds,
         "trace": trace,
@@ -246,11 +244,7 @@ def _send_runs(
         "job.json": json.dumps(job).encode(),
     }
     files |= {path: text.encode(errors="surrogatepass") for path, text in code.items()}
-    files |= {
-        f"data/{positions[number]}/{name}": content
-        for number, data in variants.items()
-        for name, content in data.items()
-    }
+    files |= {f"data/{number}/{name}": content for number, data in variants.items() for name, content in data.items()}
     return sandbox.run(
         ["python3", "/input/measure.py"],
         {},
@@ -263,12 +257,9 @@ def _send_runs(
     )
 
 
-def _read_lines(
-    result: SandboxResult, runs: Iterable[Run], variants: Iterable[int]
-) -> tuple[dict[Run, _Reply], list[str]]:
-    """Return the replies by run, and the lines that the driver cannot have written. `variants` are in the order of `_send_runs`."""
-    positions = {number: position for position, number in enumerate(variants)}
-    expected = {(run.tree, positions[run.variant], run.case): run for run in runs}
+def _read_lines(result: SandboxResult, runs: Iterable[Run]) -> tuple[dict[Run, _Reply], list[str]]:
+    """Return the replies by run, and the lines that the driver cannot have written."""
+    expected = set(runs)
     replies: dict[Run, _Reply] = {}
     tampered: list[str] = []
     lines = result.result.split(b"\n")
@@ -277,13 +268,13 @@ def _read_lines(
     for line in lines:
         try:
             data = parse_json(line.decode())
-            run = expected.get((data["tree"], data["variant"], data["case"]))
+            run = Run(data["tree"], data["variant"], data["case"])
             reply = _Reply(data["reply"], data["ended"], seconds=data["seconds"])
             types = (type(reply.text), type(reply.ended), type(reply.seconds))
-            is_valid = types in ((str, str, float), (type(None), str, float))
+            is_valid = run in expected and types in ((str, str, float), (type(None), str, float))
         except (ValueError, KeyError, TypeError, RecursionError):
-            run, is_valid = None, False
-        if run is None or not is_valid or run in replies:
+            is_valid = False
+        if not is_valid or run in replies:
             tampered.append(f"a line that the driver did not write: {line[:200].decode(errors='replace')!r}")
         else:
             replies[run] = reply

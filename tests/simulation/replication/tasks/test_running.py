@@ -8,7 +8,6 @@ import pytest
 
 from simulation.replication.sandbox.base import SandboxResult
 from simulation.replication.sandbox.choosing import open_sandbox
-from simulation.replication.tasks.call_graph import trace_cases
 from simulation.replication.tasks.masking import fill_code, mask_code
 from simulation.replication.tasks.running import (
     BAD_REPLY,
@@ -21,6 +20,7 @@ from simulation.replication.tasks.running import (
     generate_variants,
     run_cases,
     run_trees,
+    trace_runs,
 )
 from simulation.replication.tasks.task_files import load_task
 from simulation.replication.tasks.workspaces import build_workspace
@@ -163,14 +163,10 @@ def test_run_refuses_results_that_are_no_dict(tmp_path, data, sandbox):
     assert (outcome.error, outcome.text) == (BAD_REPLY, "a test case returns a dict of results by name")
 
 
-def test_trace_names_the_functions_that_each_test_case_calls(task, data, sandbox):
-    assert trace_cases(task, data[0], sandbox) == {"e1": {"f1"}, "e2": {"f2"}}
-
-
-def test_run_shows_the_code_no_number_of_a_variant(task, data, sandbox):
-    listing = "import os\nreturn [float(name) for name in sorted(os.listdir('/input/data'))]\n"
-    report = run_cases(task, fill_code(task, {"f2": listing}), {987654: data[0], 5: data[5]}, sandbox, cases=["e2"])
-    assert report.get(987654, "e2").values == report.get(5, "e2").values == {"spread": [0.0, 1.0]}
+def test_trace_counts_the_calls_of_each_function(task, data, sandbox):
+    calls = trace_runs(task, data[0], sandbox)
+    assert calls["e1"]["small/sums.py:remove_offset"] == 1 and "small/sums.py:Sums.spread" not in calls["e1"]
+    assert calls["e2"]["small/sums.py:Sums.spread"] == 1
 
 
 def test_run_script_of_the_workspace_prints_results_and_errors(task, data, sandbox):

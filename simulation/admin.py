@@ -7,16 +7,22 @@ from django.http import HttpRequest
 from simulation.models import (
     CastDefinition,
     CatalogueEntry,
+    CodeEpisode,
+    CodeStep,
     Episode,
     EvidenceReview,
     Experiment,
+    Grading,
     LanguageModel,
+    Mask,
     MissingReview,
     ModelCall,
     ModelPrice,
     PromptSet,
     ProviderGate,
+    ReplicationTask,
     Run,
+    SandboxRun,
     Transition,
     Twin,
     Worker,
@@ -104,7 +110,39 @@ _OPTIONS: dict[type[Model], dict[str, list[str]]] = {
         "list_select_related": ["transition"],
         "search_fields": ["code"],
     },
-    Worker: {"list_display": ["owner", "kind", "seen_at"]},
+    Worker: {"list_display": ["owner", "kind", "seen_at", "sandbox"]},
+    # Without the salt, from which the secret variants follow.
+    ReplicationTask: {"list_display": ["slug", "name", "sha256", "invalid_reason"], "exclude": ["salt", "data"]},
+    Mask: {
+        "list_display": ["key", "task", "n", "mode", "validated_at"],
+        "list_filter": ["task", "n", "mode"],
+        "list_select_related": ["task"],
+    },
+    CodeEpisode: {
+        "list_display": ["code", "mask", "cast", "replicate", "status", "phase", "counts", "next_number", "created_at"],
+        "list_filter": ["status", "cast", "counts"],
+        "list_select_related": ["mask__task"],
+        "exclude": ["pending", "memory", "reported"],
+        "search_fields": ["code"],
+    },
+    CodeStep: {
+        "list_display": ["episode", "number", "tool", "outcome"],
+        "list_filter": ["outcome", "tool"],
+        "list_select_related": ["episode__mask__task"],
+        "exclude": ["request", "observation"],
+    },
+    SandboxRun: {
+        "list_display": ["episode", "purpose", "number", "state", "backend", "exit", "seconds", "killed"],
+        "list_filter": ["state", "purpose", "killed"],
+        "list_select_related": ["episode__mask__task"],
+        "exclude": ["command"],
+    },
+    Grading: {
+        "list_display": ["episode", "outcome", "solved", "paper_pass", "version"],
+        "list_filter": ["outcome", "version"],
+        "list_select_related": ["episode__mask__task"],
+        "exclude": ["grade", "stages", "variants"],
+    },
 }
 for _model, _options in _OPTIONS.items():
     admin.site.register(_model, ReadOnlyAdmin, **_options)

@@ -1,0 +1,106 @@
+"""Grade a patch without storing anything: what would an agent get that left these files and submitted what they print?"""
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from simulation.code_runs import gold, masks, tasks
+from simulation.lab.errors import LabError
+from simulation.models import ReplicationTask
+from simulation.replication.agents.offline_agents import read_printed_results
+from simulation.replication.grading import Grade, grade_tree
+from simulation.replication.sandbox.base import Limits, Sandbox
+from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.mask_draws import MODES, draw_masks
+from simulation.replication.tasks.running import generate_variants
+from simulation.replication.tasks.workspaces import DRIVER, build_workspace
+from simulation.replication.trees import MAX_FILE_BYTES
+from simulation.replication.values import BASE_VARIANT, MaskDraw, Task
+
+_KEY = re.compile(r"([a-z])(\d+)-(\d+)(?:-s(\d+))?")
+
+
+class UnknownMaskError(LabError):
+    """There is no mask of that key."""
+
+
+class PatchError(LabError):
+    """A file cannot be used as a patch."""
+
+
+class PatchTrial(NamedTuple):
+    """A graded patch, and what the experiments printed on the public data."""
+
+    grade: Grade
+    reported: str
+
+
+def find_draw(task: Task, key: str) -> MaskDraw:
+    """Return the mask of a key such as "u3-004". Raise UnknownMaskError, which states what keys look like."""
+    match = _KEY.fullmatch(key)
+    mode = next((mode for mode in MODES if match and mode.startswith(match[1])), None)
+    if not match or not mode:
+        raise UnknownMaskError(
+            f"{key!r} is no key of a mask; keys look like u3-004 (`manage.py draw_masks` lists them)"
+        )
+    index, seed = int(match[3]), int(match[4] or masks.DEFAULT_SEED)
+    draws = draw_masks(task, int(match[2]), index, mode, seed)
+    if index < 1 or len(draws) < index:
+        raise UnknownMaskError(f"{task.slug} has no mask {key}: {len(draws)} of this kind exist")
+    return draws[index - 1]
+
+
+def read_patch(path: Path, task: Task, draw: MaskDraw) -> dict[str, bytes]:
+    """Return the files of a patch: a folder with modules at their paths, or one module if all hidden functions are in one.
+
+    Raises PatchError.
+    """
+    hidden = sorted({task.get_function(name).path for name in draw.functions})
+    try:
+        if path.is_dir():
+            found = {name: path / name for name in hidden if (path / name).is_file()}
+        elif len(hidden) == 1:
+            found = {hidden[0]: path}
+        else:
+            raise PatchError(f"the hidden functions are in {', '.join(hidden)}: give a folder that has these files")
+        if not found:
+            raise PatchError(f"{path} has none of {', '.join(hidden)}")
+        if large := [str(file) for file in found.values() if file.stat().st_size > MAX_FILE_BYTES]:
+            raise PatchError(f"{', '.join(large)}: larger than {MAX_FILE_BYTES:,} bytes")
+        return {name: file.read_bytes() for name, file in found.items()}
+    except OSError as error:
+        raise PatchError(f"{path}: {error.strerror}") from error
+
+
+def list_reference_files(task: Task) -> dict[str, bytes]:
+    """Return the unmasked code as a patch."""
+    return {path: text.encode() for path, text in task.code.items()}
+
+
+def try_patch(
+    row: ReplicationTask, draw: MaskDraw, patch: Mapping[str, bytes], sandbox: Sandbox, profile: str = "full"
+) -> PatchTrial:
+    """Grade a workspace with these files in the place of masked ones. What its experiments print is what is submitted.
+
+    No row is written. Raises GoldError, TaskRunError and SandboxFault.
+    """
+    task = tasks.get_task(row)
+    numbers = [BASE_VARIANT, *gold.choose_variants(row, f"patch/{draw.key}")]
+    data = generate_variants(task, numbers, sandbox)
+    values = gold.compute_gold(task, data, profile, sandbox)
+    base = data[BASE_VARIANT]
+    initial = build_workspace(task, draw.functions, base)
+    files = {**initial, **patch}
+    printed = sandbox.run(
+        ("python3", DRIVER, "--all"), files, None, Limits(), task.packages, dict(task.profiles.get(profile, {}))
+    )
+    reported = json.dumps(read_printed_results(printed.output))
+    reached = trace_cases(task, base, sandbox)
+    hidden = set(draw.functions)
+    cases = tuple(case.id for case in task.test_cases if not hidden or hidden & reached[case.id])
+    grade = grade_tree(
+        task, draw.functions, files, reported, "submitted", data, values, sandbox, cases, profile, initial
+    )
+    return PatchTrial(grade, reported)

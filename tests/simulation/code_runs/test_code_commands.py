@@ -1,0 +1,81 @@
+"""Commands of code episodes: exit codes, what they print, and that a patch trial stores nothing."""
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from simulation.code_runs import sandboxes
+from simulation.models import CodeEpisode, GoldResult, Grading, Mask, Run, SandboxRun
+from simulation.replication.sandbox.base import SandboxUnavailable
+from tests.support import code_episodes
+
+pytestmark = pytest.mark.django_db
+
+
+def call(name: str, *arguments: str, **options: Any) -> str:
+    out = io.StringIO()
+    call_command(name, *arguments, stdout=out, stderr=io.StringIO(), **options)
+    return out.getvalue()
+
+
+def get_exit_code(name: str, *arguments: str) -> tuple[int, str]:
+    with pytest.raises(CommandError) as ended:
+        call(name, *arguments)
+    return ended.value.returncode, str(ended.value)
+
+
+def test_patch_trial_grades_in_real_sandboxes_and_stores_nothing(tmp_path: Path) -> None:
+    code_episodes.create_task()
+    wrong = tmp_path / "sums.py"
+    wrong.write_text(code_episodes.CODE.replace("a + b", "a - b"))
+    outcomes = {
+        source: json.loads(call("try_patch", "small-sums", "--mask", "u2-001", *source.split(), "--json"))["outcome"]
+        for source in ("--gold", "--null", f"--file {wrong}")
+    }
+    assert list(outcomes.values()) == ["solved", "hidden_left", "wrong"]
+    assert not any(model.objects.exists() for model in (Run, CodeEpisode, Mask, GoldResult, SandboxRun, Grading))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("big-sums", "--mask", "u1-001", "--null"), "no task 'big-sums'"),
+        (("small-sums", "--mask", "x1-001", "--null"), "keys look like u3-004"),
+        (("small-sums", "--mask", "u1-009", "--null"), "has no mask u1-009: 2 of this kind exist"),
+        (("small-sums", "--mask", "u1-001", "--file", "/nowhere.py"), "No such file"),
+    ],
+)
+def test_patch_trial_with_wrong_arguments_exits_with_two(arguments: tuple[str, ...], message: str) -> None:
+    code_episodes.create_task()
+    code, text = get_exit_code("try_patch", *arguments)
+    assert code == 2 and message in text
+
+
+def test_run_code_without_sandbox_exits_with_two_and_queues_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise SandboxUnavailable("install bubblewrap")
+
+    monkeypatch.setattr(sandboxes, "get_sandbox", refuse)
+    code_episodes.create_task()
+    code, text = get_exit_code("run_code", "--task", "small-sums", "--n", "1", "--cast", "offline-oracle")
+    assert (code, Run.objects.count()) == (2, 0) and "install bubblewrap" in text
+
+
+def test_grade_code_counts_stored_outcomes_and_rejects_other_runs() -> None:
+    episode = code_episodes.create_graded_episode()
+    assert json.loads(call("grade_code", str(episode.run.code), "--json"))["outcomes"] == {"solved": 1}
+    other = Run.objects.create(submission_id="x", kind="twins", cast="offline", seed=1)
+    code, text = get_exit_code("grade_code", str(other.code))
+    assert code == 2 and "no code episodes" in text
+
+
+def test_grade_code_again_reports_a_stored_outcome_that_differs() -> None:
+    episode = code_episodes.create_graded_episode()  # stored as solved, although its function is still hidden
+    code, text = get_exit_code("grade_code", str(episode.run.code), "--again")
+    assert code == 1 and "1 of 1 differ" in text
+    assert Grading.objects.get().outcome == "solved"

@@ -6,7 +6,7 @@ import os
 from simulation.replication.sandbox.inside.attempting import NotPossible, attempt, read_target, report
 
 
-def read(path: str) -> None:
+def open_file(path: str) -> None:
     with open(path, "rb") as source:
         source.read(100)
 
@@ -39,7 +39,7 @@ for path in (
     "/etc/shadow", "/etc/passwd", "/proc/1/root/etc/shadow", "/workspace/../etc/passwd", "/home", "/proc/kcore",
     target["file"], target["settings"], f"/proc/{target['pid']}/environ",
 ):  # fmt: skip
-    attempt(f"read {path}", functools.partial(read, path))
+    attempt(f"read {path}", functools.partial(open_file, path))
 attempt("find the secret of a process of the host", lambda: find_secret(target["secret"].encode()))
 attempt("find a descriptor that was left open", find_descriptor)
 report("end", "")

@@ -34,7 +34,9 @@ class GoldVariant(NamedTuple):
 
 
 def list_secret_variants(row: ReplicationTask) -> list[int]:
-    """Return the numbers of the task's secret data sets, which its salt alone determines."""
+    """Return the numbers of the task's secret data sets, which its salt alone determines. An imported task may have none."""
+    if not tasks.get_task(row).has_variants:
+        return []
     numbers: list[int] = []
     index = 0
     while len(numbers) < SECRET_VARIANTS:

@@ -66,8 +66,28 @@ class PlantedError:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where an imported task is from, and what is special about it.
+
+    `code_sha256` is the digest of the modules that were parsed in a sandbox when they were imported. `missing` is what the task needs and this
+    installation does not have. `claims` are the results that the source states: they are shown beside what is computed here, and never graded.
+    """
+
+    format: Literal["autoexperiment", "git"]
+    source: str
+    commit: str
+    code_sha256: str
+    missing: tuple[str, ...] = ()
+    claims: Mapping[str, Mapping[str, float | Sequence[float]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Task:
-    """A task folder as a value. `code` maps "code/..." to text. The generator and the errors are never shown to agents."""
+    """A task folder as a value. `code` maps "code/..." to text. The generator and the errors are never shown to agents.
+
+    An imported task may have no generator (""). Its base data are then `data`, files in base64 by path. Its other variants are the base data
+    with a file `seed.txt`, if `seed_argument` names the argument of its commands that is a random seed; else it has no other variants.
+    """
 
     slug: str
     name: str
@@ -84,6 +104,14 @@ class Task:
     code: Mapping[str, str]
     generator: str
     errors: tuple[PlantedError, ...] = ()
+    data: Mapping[str, str] = field(default_factory=dict)
+    seed_argument: str = ""
+    origin: Origin | None = None
+
+    @property
+    def has_variants(self) -> bool:
+        """Whether code can be tested on other data than the public ones."""
+        return bool(self.generator or self.seed_argument)
 
     def get_function(self, function_id: str) -> TaskFunction:
         """Return the function of that id. Raises KeyError."""

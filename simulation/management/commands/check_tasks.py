@@ -111,5 +111,12 @@ class Command(SafeCommand):
         if proof.profiles:
             rates = f"recall {proof.profiles.recall:.3f}, precision {proof.profiles.precision:.3f}"
             self.stdout.write(f"  quick profile against full, {proof.profiles.trees} trees: {rates}")
+        for claim in proof.claims:
+            verdict = "near" if claim.is_near else "NOT near"
+            self.stdout.write(
+                f"  {claim.case}.{claim.name}: the source states {claim.claimed}, computed here {claim.computed}: {verdict}"
+            )
+        for text in proof.untested:
+            self.stdout.write(f"  CANNOT BE TESTED {text}")
         for fault in proof.faults:
             self.stdout.write(f"  FAULT ({fault.rule}) {fault}")

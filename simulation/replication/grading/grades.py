@@ -37,8 +37,8 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 OUTCOME_TEXTS: Mapping[Outcome, str] = {
     "solved": "reported numbers and code are right, on the public and on secret data",
     "unreported": "the code is right, the reported numbers are not",
-    "reported_only": "the reported numbers are right, the code is not",
-    "wrong": "neither the reported numbers nor the code are right",
+    "reported_only": "the reported numbers are right; the code is not, or cannot be tested on other data",
+    "wrong": "the reported numbers are wrong; so is the code, or it cannot be tested on other data",
     "crashed": "the code does not run on the public data",
     "hidden_left": "a hidden function was not filled in",
     "refused": "the code has what a hidden function has no business with, or is too large",
@@ -63,6 +63,7 @@ FINDING_KINDS = (
     "error on secret data",
     "tampered",
     "report",
+    "cannot be tested",
     "fault",
 )
 
@@ -71,7 +72,7 @@ FINDING_KINDS = (
 class Grade:
     """The grade of one episode.
 
-    `measured` is the rerun on the public data, `robust` the reruns on secret data; None: it was not run. `compared` has the rows of
+    `measured` is the rerun on the public data, `robust` the reruns on secret data; None: it was not run, and `robust_text` states why. `compared` has the rows of
     "reported" (under the 5 % rule), "measured", and "secret 1", "secret 2" (under the tolerances of the task). `patch` has the bodies by
     function id and the helpers by path. `probes` are information, not a criterion.
     """
@@ -90,6 +91,13 @@ class Grade:
     @property
     def solved(self) -> bool:
         return self.outcome == "solved"
+
+    @property
+    def robust_text(self) -> str:
+        """Return the result of the reruns on secret data in words."""
+        if self.robust is None:
+            return "cannot be tested" if self.has_finding("cannot be tested") else "not run"
+        return "right" if self.robust else "wrong"
 
     def has_finding(self, kind: str) -> bool:
         return any(finding.kind == kind for finding in self.findings)
@@ -142,7 +150,7 @@ def conclude(
     `cases` are the test cases that reach a hidden function; all of them if none is hidden. `ending` is "submitted" or how else the episode
     ended. `reported` is what was submitted, as text or as parsed JSON. `gold` has the values of each variant that was run, for the same profile.
     The first that holds of fault, unfinished, tampered, refused, hidden_left and crashed is the outcome. Else the reported numbers and the
-    reruns decide.
+    reruns decide. Code of a task without secret data cannot be tested on them, so that no episode of it is solved.
     """
     chosen = [case for case in task.test_cases if case.id in set(cases)]
     report = _read_reported(reported) if ending == "submitted" else Report({}, ())
@@ -162,7 +170,11 @@ def conclude(
         findings.insert(0, GradeFinding("fault", fault))
     paper_pass = bool(compared.get("reported")) and passes(compared["reported"])
     measured = _pass_all(compared, ["measured"]) if base else None
-    robust = _pass_all(compared, [name for name in compared if name.startswith("secret")]) if secret else None
+    robust = (
+        _pass_all(compared, [name for name in compared if name.startswith("secret")])
+        if secret and task.has_variants
+        else None
+    )
     has_secrets = any(variant != BASE_VARIANT for variant in gold)
     outcome = _choose_outcome(task, ending, extraction, base, secret, fault, has_secrets)
     return Grade(
@@ -255,6 +267,10 @@ def _list_findings(
             findings += [GradeFinding("tampered", text) for text in measurement.tampered]
             if measurement.killed:
                 findings.append(GradeFinding(kind, f"the sandbox was stopped: {measurement.killed}"))
+    if not task.has_variants:
+        findings.append(
+            GradeFinding("cannot be tested", "the task has only its public data, so the code is not run on others")
+        )
     return findings
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from simulation.replication.values import MetricValue, PaperArm, Task, TaskValues
 
 WITHHELD = "[withheld]"
+ORACLE_PREFIX = "oracle-"
 _SLOT = re.compile(r"\{\{([^{}]*)\}\}")
 _HEADING = re.compile(r"^#{1,4} .*?(?:\s*\{#(?P<id>[a-z0-9-]+)\})?\s*$")
 
@@ -36,7 +37,8 @@ def split_sections(paper: str) -> list[Section]:
 def render_paper(task: Task, arm: PaperArm = "full", function_ids: Sequence[str] = ()) -> str:
     """Return the paper as agents see it, with results withheld; "" for the arm "none".
 
-    The arm "oracle" has only the passages that describe the functions of `function_ids`.
+    The arm "oracle" has only the passages that describe the functions of `function_ids`. Sections whose id begins with `ORACLE_PREFIX` are in no other
+    arm: an imported task has passages that its paper does not mark.
     """
     if arm == "none":
         return ""
@@ -44,6 +46,8 @@ def render_paper(task: Task, arm: PaperArm = "full", function_ids: Sequence[str]
     if arm == "oracle":
         wanted = {passage for function_id in function_ids for passage in task.get_function(function_id).passages}
         sections = [sections[0], *(section for section in sections[1:] if section.id in wanted)]
+    else:
+        sections = [section for section in sections if not section.id.startswith(ORACLE_PREFIX)]
     return _fill_slots("\n\n".join(section.text for section in sections) + "\n", lambda case, name: WITHHELD)
 
 

@@ -1,5 +1,6 @@
 """Run a task in sandboxes: its generator, and the test cases of a code base on the data of variants."""
 
+import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +12,10 @@ from typing import Any, NamedTuple
 from simulation.lab.errors import LabError
 from simulation.replication.sandbox.base import Limits, Sandbox, SandboxResult
 from simulation.replication.trees import Files
-from simulation.replication.values import Task
+from simulation.replication.values import BASE_VARIANT, Task
 from wetbench_site.text import UNSTORABLE, is_storable, parse_json, reject_duplicates
 
+SEED_FILE = "seed.txt"  # in the data of a variant of a task that has a seed argument and no generator
 INSIDE = Path(__file__).with_name("inside")
 # What a run imports before its processes start, by distribution. numpy imports some parts on first use, such as numpy.ma for medians.
 _IMPORTS = {
@@ -122,7 +124,12 @@ def generate_data(task: Task, number: int, sandbox: Sandbox) -> dict[str, bytes]
 
 
 def generate_variants(task: Task, numbers: Sequence[int], sandbox: Sandbox) -> dict[int, dict[str, bytes]]:
-    """Return the data files of several variants, generated in one sandbox. Raises TaskRunError and SandboxFault."""
+    """Return the data files of several variants, generated in one sandbox. Raises TaskRunError and SandboxFault.
+
+    Without a generator, no sandbox is needed: see `Task`.
+    """
+    if not task.generator:
+        return {number: _copy_base_data(task, number) for number in numbers}
     scripts = {"generate.py": task.generator.encode(), "generate_variants.py": read_script("generate_variants.py")}
     command = ["python3", "/input/generate_variants.py", *map(str, numbers)]
     limits = Limits(seconds=min(600, task.seconds * len(numbers) + _START_SECONDS))
@@ -138,6 +145,16 @@ def generate_variants(task: Task, numbers: Sequence[int], sandbox: Sandbox) -> d
     if empty := [number for number in numbers if not data[number]]:
         raise TaskRunError(f"{task.slug}: generate.py wrote no file for {', '.join(map(str, empty))}")
     return data
+
+
+def _copy_base_data(task: Task, number: int) -> dict[str, bytes]:
+    """Return the data of a variant of a task without a generator. Raises TaskRunError if it has no such variant."""
+    data = {path: base64.b64decode(content) for path, content in task.data.items()}
+    if number == BASE_VARIANT:
+        return data
+    if not task.seed_argument:
+        raise TaskRunError(f"{task.slug}: has neither a generator nor a seed argument, so it has only its public data")
+    return {**data, SEED_FILE: f"{number}\n".encode()}
 
 
 def run_cases(

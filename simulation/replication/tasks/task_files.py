@@ -1,4 +1,4 @@
-"""Read a task folder: task.json, paper.md, code/, generate.py and mutants.json. Every problem has file, line, field and what is allowed."""
+"""Read a task folder: task.json, paper.md, code/, generate.py and mutants.json; data/ of imported tasks. Every problem has file, line, field and what is allowed."""
 
 import ast
 import sys
@@ -10,9 +10,16 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, Field, model_validator
 
 from simulation.lab.errors import LabError
+from simulation.replication.tasks.imported_parts import (
+    MAX_IMPORTED_FILES,
+    ImportedEntry,
+    SeedArgument,
+    find_imported_problems,
+    read_data,
+)
 from simulation.replication.tasks.papers import find_paper_problems
 from simulation.replication.tasks.source_text import find_body_problem, find_functions, replace_bodies
-from simulation.replication.values import PROFILES, Metric, PlantedError, Task, TaskFunction, TestCase
+from simulation.replication.values import PROFILES, Metric, Origin, PlantedError, Task, TaskFunction, TestCase
 from wetbench_site.text import hash_json, is_storable
 from wetbench_site.validation import (
     Allowed,
@@ -33,6 +40,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn")
 IMPORT_NAMES = {"scikit-learn": "sklearn"}
 _TEXTS = ("paper.md", "generate.py")
 _ENTRIES = ("task.json", "mutants.json", "code", *_TEXTS)
+_OPTIONAL = ("mutants.json", "generate.py")  # in imported tasks
 _MAX_TEXT = 200_000  # characters of one file
 _MAX_CODE_FILES = 20
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -42,7 +50,7 @@ Slug = Annotated[
 ]
 CodePath = Annotated[
     str,
-    Field(pattern=r"^code/([a-z_][a-z0-9_]*/)*[a-z_][a-z0-9_]*\.py$"),
+    Field(pattern=r"^code/([A-Za-z_][\w.-]*/)*[A-Za-z_][\w-]*\.py$"),
     Allowed("a path like code/package/module.py"),
 ]
 Name = Annotated[
@@ -100,6 +108,8 @@ class TaskEntry(StrictModel):
     test_cases: Annotated[list[TestCaseEntry], Field(min_length=1), need_unique("id")]
     profiles: dict[Annotated[str, *one_of(PROFILES)], dict[Name, str]] = {}
     screen: Literal["refuse", "warn"]
+    seed_argument: SeedArgument = ""
+    imported: ImportedEntry | None = None
 
     @model_validator(mode="after")
     def _need_consistent(self) -> "TaskEntry":
@@ -146,18 +156,27 @@ def load_task(folder: Path, experiments: Collection[str] | None = None) -> Task:
     if not (folder / "task.json").is_file():
         raise TaskFileError([f"{format_file(folder)}: has no task.json"])
     problems: list[str] = []
-    texts = {name: _read_text(folder / name, problems) for name in _TEXTS}
-    code = _read_code(folder, problems)
     entry = _read_model(folder / "task.json", TaskEntry, problems)
-    mutants = _read_model(folder / "mutants.json", MutantsFile, problems, "errors")
+    imported = entry.imported if entry else None
+    absent = [name for name in _OPTIONAL if imported and not (folder / name).exists()]
+    texts = {name: "" if name in absent else _read_text(folder / name, problems) for name in _TEXTS}
+    code = _read_code(folder, problems, MAX_IMPORTED_FILES if imported else _MAX_CODE_FILES)
+    mutants: MutantsFile | None = MutantsFile(errors=[])
+    if "mutants.json" not in absent:
+        mutants = _read_model(folder / "mutants.json", MutantsFile, problems, "errors")
+    allowed = [*_ENTRIES, "data"] if imported and "generate.py" in absent else _ENTRIES
+    data = read_data(folder / "data", problems) if "data" in allowed else {}
     problems += [
-        f"{format_file(path)}: is not part of a task; allowed: {', '.join(_ENTRIES)}"
+        f"{format_file(path)}: is not part of a task; allowed: {', '.join(allowed)}"
         for path in sorted(folder.iterdir())
-        if path.name not in _ENTRIES and not _is_cache(path)
+        if path.name not in allowed and not _is_cache(path)
     ]
     if entry is None or mutants is None:
         raise TaskFileError(problems)
-    task = _build_task(entry, mutants, texts, code)
+    task = _build_task(entry, mutants, texts, code, data)
+    # Before the code is parsed: imported code is foreign, and only what was parsed in a sandbox before is parsed here.
+    if changed := find_imported_problems(folder, task):
+        raise TaskFileError([*problems, *changed])
     if entry.slug != folder.name:
         problems += _locate(folder, "task.json", [f"slug: {format_problem(entry.slug, f'the folder: {folder.name}')}"])
     if experiments is not None:
@@ -192,16 +211,16 @@ def _read_text(path: Path, problems: list[str]) -> str:
     return text
 
 
-def _read_code(folder: Path, problems: list[str]) -> dict[str, str]:
+def _read_code(folder: Path, problems: list[str], most: int) -> dict[str, str]:
     """Return the texts of all modules below code/ by path, in order."""
     root = folder / "code"
     paths = sorted(path for path in root.rglob("*") if path.is_file() or path.is_symlink())
     paths = [path for path in paths if not any(map(_is_cache, [path, *path.relative_to(root).parents, path.parent]))]
-    if not paths or len(paths) > _MAX_CODE_FILES:
-        problems.append(f"{format_file(root)}: has {len(paths)} files; allowed: 1 to {_MAX_CODE_FILES}")
+    if not paths or len(paths) > most:
+        problems.append(f"{format_file(root)}: has {len(paths)} files; allowed: 1 to {most}")
     code = {}
     taken = {*sys.stdlib_module_names, *PACKAGES, *IMPORT_NAMES.values()}
-    for path in paths[:_MAX_CODE_FILES]:
+    for path in paths[:most]:
         name = path.relative_to(root).parts[0].removesuffix(".py")
         if path.suffix != ".py" or path.is_symlink():
             problems.append(f"{format_file(path)}: allowed in code/: Python modules")
@@ -228,17 +247,19 @@ def _locate(folder: Path, name: str, faults: Sequence[str]) -> list[str]:
     return locate_problems(folder / name, faults)
 
 
-def _build_task(entry: TaskEntry, mutants: MutantsFile, texts: Mapping[str, str], code: Mapping[str, str]) -> Task:
-    data = entry.model_dump()
-    data |= {"paper": texts["paper.md"], "generator": texts["generate.py"], "code": dict(code)}
-    return task_from_json({**data, "errors": mutants.model_dump()["errors"]})
+def _build_task(
+    entry: TaskEntry, mutants: MutantsFile, texts: Mapping[str, str], code: Mapping[str, str], data: Mapping[str, str]
+) -> Task:
+    parts = entry.model_dump()
+    parts |= {"paper": texts["paper.md"], "generator": texts["generate.py"], "code": dict(code), "data": dict(data)}
+    return task_from_json({**parts, "origin": parts.pop("imported"), "errors": mutants.model_dump()["errors"]})
 
 
 def _find_code_problems(folder: Path, task: Task) -> list[str]:
     """Return the problems of code, functions, test cases, generator and planted errors."""
     problems: list[str] = []
     nodes = {}
-    for path, text in {**task.code, "generate.py": task.generator}.items():
+    for path, text in {**task.code, **({"generate.py": task.generator} if task.generator else {})}.items():
         try:
             nodes[path] = find_functions(text)
         except (SyntaxError, ValueError, RecursionError) as error:
@@ -258,8 +279,8 @@ def _find_code_problems(folder: Path, task: Task) -> list[str]:
             line = nodes[function.path][function.name].lineno
             problems.append(f"{format_file(folder / function.path)}:{line}: {function.name}: {problem}")
     problems += _find_test_case_problems(folder, task, nodes.get("code/experiments.py"))
-    arguments = [len(node.args.args) for name, node in nodes["generate.py"].items() if name == "generate"]
-    if arguments != [2]:
+    generators = nodes.get("generate.py", {}).items()
+    if task.generator and [len(node.args.args) for name, node in generators if name == "generate"] != [2]:
         problems.append(f"{format_file(folder / 'generate.py')}:1: allowed: a function generate(number, folder)")
     return problems or list(_iter_error_problems(folder, task))
 
@@ -294,7 +315,9 @@ def _iter_error_problems(folder: Path, task: Task) -> Iterator[str]:
 
 def task_to_json(task: Task) -> dict[str, Any]:
     """Return all of a task as JSON values. `task_from_json` returns the task again."""
-    return asdict(task)
+    # Fields that only imported tasks have are left out of other tasks, whose hashes were stored before these fields existed.
+    optional = ("data", "seed_argument", "origin")
+    return {name: value for name, value in asdict(task).items() if value or name not in optional}
 
 
 def task_from_json(data: Mapping[str, Any]) -> Task:
@@ -307,6 +330,8 @@ def task_from_json(data: Mapping[str, Any]) -> Task:
         TestCase(**{**entry, "metrics": tuple(Metric(**metric) for metric in entry["metrics"])})
         for entry in data["test_cases"]
     )
+    if origin := data.get("origin"):
+        parts["origin"] = Origin(**{**origin, "missing": tuple(origin["missing"])})
     parts["errors"] = tuple(PlantedError(**entry) for entry in data.get("errors", ()))
     return Task(**{**parts, "experiments": tuple(data["experiments"]), "packages": tuple(data["packages"])})
 

@@ -53,7 +53,7 @@ def render_brief(task: Task, function_ids: Sequence[str], paper: PaperArm = "ful
             else []
         ),
         "## Experiments\n\n" + "\n\n".join(map(_describe_case, task.test_cases)),
-        "## Rules\n\n" + "\n".join(f"* {rule}" for rule in _list_rules(hidden)),
+        "## Rules\n\n" + "\n".join(f"* {rule}" for rule in _list_rules(hidden, task.has_variants)),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -97,7 +97,7 @@ def _describe_case(case: TestCase) -> str:
     return "\n".join(lines)
 
 
-def _list_rules(hidden: Sequence[TaskFunction]) -> list[str]:
+def _list_rules(hidden: Sequence[TaskFunction], has_variants: bool) -> list[str]:
     rules = [
         "An experiment is right if every one of its results is. A result that is missing counts as wrong.",
         "There is no network, and nothing can be installed.",
@@ -106,7 +106,9 @@ def _list_rules(hidden: Sequence[TaskFunction]) -> list[str]:
         rules = [
             "Only the bodies of the hidden functions count, with new helper functions, constants and imports in the same module "
             "that they use. All other changes are ignored. Signatures must stay as they are.",
-            "Your functions are run again, on `data/` and on other data of the same form, so numbers that are typed in do not count.",
+            "Your functions are run again, on `data/` and on other data of the same form, so numbers that are typed in do not count."
+            if has_variants
+            else "Your functions are run again on `data/`.",
             *rules,
         ]
     return rules

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.tasks.checking.claims import compare_claims
 from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.function_checks import check_masked_alone, check_mutants, check_stubs
 from simulation.replication.tasks.checking.gold_checks import GENERATOR, generate_twice, measure_strength, run_gold
@@ -18,6 +19,7 @@ from simulation.replication.tasks.mask_draws import draw_masks
 from simulation.replication.tasks.running import TaskRunError, run_cases, trace_runs
 from simulation.replication.tasks.task_files import hash_task
 from simulation.replication.values import BASE_VARIANT, Task
+from wetbench_site.text import format_count
 
 
 def describe_environment(task: Task, sandbox: Sandbox) -> dict[str, str]:
@@ -63,9 +65,12 @@ def _check(
     """Return the faults, and the other fields of the proof as far as they were measured."""
     faults: list[Fault] = []
     parts: dict[str, Any] = {}
-    report_progress("data of 16 variants, twice")
+    if task.origin and task.origin.missing:
+        return [Fault("gold", "task.json: imported.missing", f"needs {'; '.join(task.origin.missing)}")], parts
+    variants = list_check_variants(task.slug) if task.has_variants else [BASE_VARIANT]
+    report_progress(f"data of {format_count(len(variants), 'variant')}, twice")
     try:
-        data, unstable = generate_twice(task, list_check_variants(task.slug), sandbox)
+        data, unstable = generate_twice(task, variants, sandbox)
     except TaskRunError as error:
         faults.append(Fault("gold", GENERATOR, str(error)))
         return faults, parts
@@ -80,8 +85,15 @@ def _check(
         for case in task.test_cases
     }
     parts["resident_mib"] = run_cases(task, task.code, {BASE_VARIANT: data[BASE_VARIANT]}, sandbox).resident_mib
-    metrics, weak = measure_strength(runs)
-    faults += weak
+    parts["claims"] = tuple(compare_claims(task, runs.gold["full"]))
+    if task.has_variants:
+        metrics, weak = measure_strength(runs)
+        faults += weak
+    else:
+        metrics = []
+        parts["untested"] = (
+            "strong: there is one data set, so code cannot be tested on others and no episode is solved",
+        )
     parts["metrics"] = tuple(metrics)
     report_progress("hidden functions and stubs")
     proofs, unneeded = check_masked_alone(runs, trace_runs(task, data[BASE_VARIANT], sandbox))

@@ -10,7 +10,7 @@ from simulation.replication.values import Task
 def extract_reference(task: Task, sandbox: Sandbox) -> tuple[dict[str, str], list[Fault]]:
     """Return the reference bodies by id as grading would extract them from a workspace without mistakes, and the faults.
 
-    A body that is not extracted, or that the screen of forbidden names finds something in, could never be graded as solved.
+    A body that is not extracted, or that the screen of forbidden names refuses, could never be graded as solved.
     Raises SandboxFault.
     """
     ids = [function.id for function in task.functions]
@@ -32,5 +32,6 @@ def extract_reference(task: Task, sandbox: Sandbox) -> tuple[dict[str, str], lis
             f"the screen of grading finds the {finding.kind} {finding.what}",
         )
         for finding in extraction.findings
+        if task.screen == "refuse"
     ]
     return {identifier: entry.body for identifier, entry in extraction.functions.items()}, faults

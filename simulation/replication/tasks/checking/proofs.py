@@ -66,6 +66,17 @@ class ErrorProof:
 
 
 @dataclass(frozen=True)
+class ClaimProof:
+    """A result that the source of an imported task states, beside what its reference code computes here."""
+
+    case: str
+    name: str
+    claimed: Any  # a number or a list of numbers
+    computed: Any
+    is_near: bool  # within 5 %
+
+
+@dataclass(frozen=True)
 class MaskProof:
     """A drawn mask. `problem` is why it must not be used, or ""."""
 
@@ -113,6 +124,8 @@ class TaskProof:
     profiles: ProfileProof | None = None
     case_seconds: Mapping[str, float] = field(default_factory=dict)  # the longest of all variants
     resident_mib: int = 0
+    claims: tuple[ClaimProof, ...] = ()  # of imported tasks
+    untested: tuple[str, ...] = ()  # rules that this task cannot be tested for, each with the reason
 
     @property
     def is_valid(self) -> bool:
@@ -139,6 +152,8 @@ class TaskProof:
                 "functions": read_entries(FunctionProof, "functions"),
                 "errors": read_entries(ErrorProof, "errors"),
                 "masks": read_entries(MaskProof, "masks"),
+                "claims": read_entries(ClaimProof, "claims"),
+                "untested": tuple(data["untested"]),
                 "profiles": ProfileProof(**data["profiles"]) if data["profiles"] else None,
             }
         )

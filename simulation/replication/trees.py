@@ -9,6 +9,7 @@ from typing import NamedTuple
 Files = Mapping[str, bytes]
 MAX_FILES, MAX_FILE_BYTES, MAX_TREE_BYTES = 400, 2**20, 16 * 2**20
 MAX_PATH_LENGTH, MAX_DEPTH = 200, 12
+MAX_NAME_BYTES = 255  # NAME_MAX of Linux: a sandbox with a longer name would not start
 
 
 class TakenFiles(NamedTuple):
@@ -27,6 +28,8 @@ def find_path_problem(path: str) -> str:
         return "a path consists of printable characters in NFC, without backslashes"
     if any(part in ("", ".", "..") for part in parts):
         return "a path is relative and has no empty parts"
+    if any(len(part.encode()) > MAX_NAME_BYTES for part in parts):
+        return f"a name has at most {MAX_NAME_BYTES} bytes in UTF-8"
     if any(part.startswith(".") or part == "__pycache__" for part in parts):
         return "hidden folders and caches are not kept"
     return ""

@@ -107,6 +107,7 @@ def test_change_folder_moves_within_the_workspace_only() -> None:
         ("code", "is a folder"),
         ("run.py/x", "run.py is a file"),
         ("x" * 201, "1 to 200 characters"),
+        ("漢" * 86, "at most 255 bytes"),  # no Linux file system holds it, so that no sandbox would start
         ("/workspace", "is a folder"),
     ],
 )

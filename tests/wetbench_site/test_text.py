@@ -1,6 +1,7 @@
 """Texts: strict JSON, storable and visible characters, digests, counts and lists in words."""
 
 import hashlib
+import time
 
 import pytest
 
@@ -17,6 +18,14 @@ def test_json_with_a_number_that_is_none_is_rejected(number: str) -> None:
 def test_json_with_a_repeated_field_is_rejected_by_its_name() -> None:
     with pytest.raises(DuplicateFieldError, match="the field 'volume' occurs twice"):
         text.parse_json('{"name": "a", "inner": {"volume": 1, "volume": 2}}')
+
+
+def test_json_with_a_repeated_field_among_many_is_rejected_quickly() -> None:
+    names = [*range(30_000), 29_999]  # 20 s if every name was counted by itself
+    begin = time.process_time()
+    with pytest.raises(DuplicateFieldError, match="'29999'"):
+        text.parse_json("{" + ",".join(f'"{name}":0' for name in names) + "}")
+    assert time.process_time() - begin < 2
 
 
 @pytest.mark.parametrize("written", [r'"\u0000"', r'{"a\u0000": 1}', r'["\\\u0000"]', r'"\ud800"', r'{"\udfff": 1}'])

@@ -33,8 +33,10 @@ from simulation.replication.grading.inside.module_parts import (
 )
 from simulation.replication.grading.inside.screen import MAX_FINDINGS, Finding, ModuleNames, screen_part
 
-MAX_BODY_BYTES, MAX_PATCH_BYTES = 64 * 1024, 80 * 1024  # the answer has at most 256 KiB
+MAX_BODY_BYTES, MAX_PATCH_BYTES = 64 * 1024, 80 * 1024
+MAX_ANSWER_BYTES = 256 * 1024  # what a sandbox keeps of a result
 MAX_LITERALS, MAX_OUTSIDE = 2_000, 100
+MAX_TEXT = 300  # characters of a finding or of a change without effect, whose names may be as long as the file
 # Deeper recursion in ast.unparse could overflow the stack of the process instead of raising RecursionError.
 RECURSION_LIMIT = 3_000
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d{1,3})?")
@@ -310,8 +312,11 @@ def extract(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
             module._reject_all("too large", "is too deeply nested to be read")
             findings, helpers = [], []
         answer["functions"] |= {functions[name]: entry for name, entry in module.functions.items()}
-        answer["outside"] += module.outside[:MAX_OUTSIDE]
-        answer["findings"] += [{**finding._asdict(), "path": path} for finding in findings]
+        answer["outside"] += [text[:MAX_TEXT] for text in module.outside[:MAX_OUTSIDE]]
+        answer["findings"] += [
+            {**finding._asdict(), "where": finding.where[:MAX_TEXT], "what": finding.what[:MAX_TEXT], "path": path}
+            for finding in findings
+        ]
         answer["literals"] += find_literals([node for _, node in module.list_parts()])
         if helpers:
             answer["helpers"][path] = helpers
@@ -322,12 +327,22 @@ def extract(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
     return answer
 
 
+def refuse_all(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer in which every function is too large: several modules can be, although none of them is."""
+    reason = f"has more than {MAX_ANSWER_BYTES // 1024} KiB with the other functions and all that they use"
+    entry = {"status": "too large", "reason": reason, "body": "", "line": 0}
+    empty: dict[str, Any] = {"helpers": {}, "modules": {}, "outside": [], "findings": [], "literals": []}
+    return {"functions": {function["id"]: entry for function in request["functions"]}, **empty}
+
+
 def main() -> None:
     sys.setrecursionlimit(RECURSION_LIMIT)
     warnings.simplefilter("ignore")  # of the compiler, on the agent's text
     root = Path("/input")
-    answer = extract(json.loads((root / "request.json").read_text("utf-8")), root)
-    data = json.dumps(answer, allow_nan=False).encode()
+    request = json.loads((root / "request.json").read_text("utf-8"))
+    data = json.dumps(extract(request, root), allow_nan=False).encode()
+    if len(data) > MAX_ANSWER_BYTES:
+        data = json.dumps(refuse_all(request)).encode()
     number = int(os.environ["RESULT_FD"])
     while data:
         data = data[os.write(number, data) :]

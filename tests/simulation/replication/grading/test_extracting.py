@@ -245,6 +245,22 @@ def test_extraction_survives_a_file_that_crashes_the_parser(room):
 
 
 @pytest.mark.parametrize(
+    ("body", "after", "status"),
+    [
+        # Names without effect fill the answer of a sandbox, which has 256 KiB, only if they are written out.
+        ("    return 1.0, 2.0", "".join(f"\n{'z' * 9_000}{number} = 1" for number in range(100)), "filled"),
+        (f"    text = '{'é' * 30_000}'\n    return 1.0, 2.0", "", "too large"),
+    ],
+)
+def test_extraction_whose_answer_would_be_cut_off_still_gives_each_function_its_status(room, body, after, status):
+    files = room.mask(["f2"])
+    files[CURVES] = (files[CURVES].decode().replace(HIDDEN, body) + after).encode()
+    extraction = extract_patch(TASK, ["f2"], files, room.sandbox)
+    assert extraction.functions["f2"].status == status
+    assert len(extraction.outside) == (100 if after else 0)
+
+
+@pytest.mark.parametrize(
     ("result", "killed"),
     [
         (b"", ""),

@@ -20,11 +20,15 @@ ALLOWED = {
     "simulation/checker/values.py": "programs: the type of a JSON value",
     "simulation/lab/action_format.py": "programs: the type of a parameter in an action object",
     "simulation/lab/environment/gym_env.py": "programs: a repr",
+    "simulation/lab/environment/text_space.py": "programs: a repr",
     "simulation/recordings/trajectories.py": "programs: the class of an environment",
     "simulation/management/commands/check_transitions.py": "the type of a value in a file",
     "simulation/replication/grading/inside/call_values.py": "programs: the kind of a recorded value",
     "simulation/replication/grading/inside/module_parts.py": "the kind of a statement of Python in an agent's file",
     "simulation/replication/grading/inside/replay.py": "the class of an exception that an agent's code raised",
+    "simulation/replication/tasks/inside/measure.py": "the class of an exception that an agent's code raised",
+    "simulation/replication/sandbox/inside/attempting.py": "what stopped an attempt to break out",
+    "simulation/replication/sandbox/inside/report_state.py": "programs: what stopped a check of the sandbox",
     "wetbench_site/observability/health.py": "monitoring: /readyz",
 }
 

@@ -70,15 +70,19 @@ class UnitContext:
 
     @property
     def allowed_tools(self) -> tuple[str, ...]:
-        """Return the tools of the agent; without a helper, those that need one are left out."""
-        names = self.setup.agent.tools or tuple(TOOLS)
-        return tuple(name for name in names if self.setup.helper is not None or TOOLS[name].kind != "helper")
+        return list_allowed_tools(self.setup)
 
     def make_tools(self, role: str) -> PromptTools:
         """Return what language models need, with calls that are logged for this role and step."""
         replayer = CallReplayer(self.lease, self.setup, role, self.episode.next_number, self.connector)
         texts = partial(prompt_store.load_texts, self.setup.prompt_sha256)
         return PromptTools(replayer.create_speaker, texts, self.memory)
+
+
+def list_allowed_tools(setup: RunConfig) -> tuple[str, ...]:
+    """Return the tools of an agent; without a helper, those that need one are left out."""
+    names = setup.agent.tools or tuple(TOOLS)
+    return tuple(name for name in names if setup.helper is not None or TOOLS[name].kind != "helper")
 
 
 def run_code_unit(lease: Lease[CodeEpisode], connector: Connector = connect) -> bool:

@@ -1,10 +1,6 @@
 """Record runs of episodes in files: every call, to replay the run without a network, or trajectories for training."""
 
-import json
-import os
-import secrets
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -28,6 +24,7 @@ from simulation.providers import recording
 from simulation.providers.base import PROVIDERS, Reply
 from simulation.providers.recording import RecordedCall, Recording, ReplayConnection
 from simulation.recordings import trajectories
+from simulation.recordings.exported_lines import BuildLine, ExportResult, LeftOutError, write_lines
 from simulation.runs import benches, control, create
 from wetbench_site.text import hash_json
 
@@ -200,44 +197,13 @@ def _iter_calls(run: Run) -> Iterator[RecordedCall]:
         yield RecordedCall(key, call.request_sha256, reply, call.error_class, call.error)
 
 
-class LeftOutError(LabError):
-    """The episode cannot be exported. The message is the reason, worded equally for all such episodes."""
-
-
-class ExportResult(NamedTuple):
-    """The number of trajectories written, and how many episodes were left out for each reason."""
-
-    number_written: int
-    left_out: Counter[str]
-
-
-BuildLine = Callable[[Episode], dict[str, Any]]
-
-
-def write_trajectories(run: Run, path: Path, build_line: BuildLine | None = None) -> ExportResult:
+def write_trajectories(run: Run, path: Path, build_line: BuildLine[Episode] | None = None) -> ExportResult:
     """Write one line per episode that ended by the rules: its trajectory, or what `build_line` returns.
 
     Raises OSError if the file cannot be written.
     """
-    build_line = build_line or build_trajectory
-    number_written, left_out = 0, Counter[str]()
     rows = run.episodes.select_related("experiment", "run").order_by("experiment__slug", "replicate", "pk")
-    # Written under another name and renamed, so that the file is either complete or absent.
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with part.open("x", encoding="utf-8") as file:
-            for episode in rows.iterator(chunk_size=20):
-                try:
-                    file.write(json.dumps(build_line(episode)) + "\n")
-                    number_written += 1
-                except LeftOutError as reason:
-                    left_out[str(reason)] += 1
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return ExportResult(number_written, left_out)
+    return write_lines(rows.iterator(chunk_size=20), path, build_line or build_trajectory)
 
 
 def build_trajectory(episode: Episode) -> dict[str, Any]:

@@ -75,11 +75,12 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         docs: DocsArm = "kept",
         paper: PaperArm = "full",
         limits: EpisodeLimits = WITHOUT_COST,
+        profile: str = "full",
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
         self.task, self.function_ids, self.sandbox, self.limits = task, tuple(function_ids), sandbox, limits
-        self.render_mode = render_mode
+        self.render_mode, self.profile = render_mode, profile
         self.action_space, self.observation_space = ReplySpace(), UnicodeText()
         self.base_data = generate_data(task, BASE_VARIANT, sandbox)
         self.workspace = build_workspace(task, self.function_ids, self.base_data, docs, paper)
@@ -131,7 +132,7 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         """Return the grade of a played episode of this environment, on the public data and two secret data sets."""
         secret = generate_variants(self.task, self.secret, self.sandbox)
         variants: dict[int, Files] = {BASE_VARIANT: self.base_data, **secret}
-        report = run_cases(self.task, self.task.code, variants, self.sandbox)
+        report = run_cases(self.task, self.task.code, variants, self.sandbox, self.profile)
         gold = {
             variant: {case: values or {} for case, values in report.get_values(variant).items()} for variant in variants
         }
@@ -145,7 +146,8 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             gold,
             self.sandbox,
             self.cases,
-            initial=self.workspace,
+            self.profile,
+            self.workspace,
         )
 
     @cached_property
@@ -213,10 +215,11 @@ def make_environment(
     steps: int = WITHOUT_COST.steps,
     seconds: float = WITHOUT_COST.seconds,
     directory: Path = FIXTURES,
+    profile: str = "full",
 ) -> ReplicationEnv:
     """Return the environment of one mask: the `index`-th that hides n functions, from 1, or the one that hides `functions`.
 
-    Raises SandboxUnavailable, TaskFileError, MaskDrawError, and LabError if there is no such task or mask.
+    `profile` is the size of the experiments in the grading, "full" or "quick". Raises SandboxUnavailable, TaskFileError, MaskDrawError, and LabError if there is no such task or mask.
     """
     if slug not in (slugs := list_slugs(directory)):
         raise LabError(f"No task {slug!r}; there are {', '.join(slugs)}")
@@ -227,7 +230,7 @@ def make_environment(
             raise LabError(f"index is {index}; allowed for {slug} with n = {n}, {mode}: 1 to {len(masks)}")
         functions = masks[index - 1].functions
     limits = EpisodeLimits(steps, seconds, cost=None)
-    return ReplicationEnv(task, functions, open_sandbox(), render_mode, docs, paper, limits)
+    return ReplicationEnv(task, functions, open_sandbox(), render_mode, docs, paper, limits, profile)
 
 
 def register_environments() -> None:

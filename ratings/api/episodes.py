@@ -81,7 +81,19 @@ def _get_episode(request: ApiRequest, code: UUID) -> Episode:
 
 
 def _format_episode(row: Episode) -> schemas.Episode:
-    names = ("code", "cast", "replicate", "counts", "status", "reason", "seed", "created_at", "started_at", "ended_at")
+    names = (
+        "code",
+        "cast",
+        "replicate",
+        "mask",
+        "counts",
+        "status",
+        "reason",
+        "seed",
+        "created_at",
+        "started_at",
+        "ended_at",
+    )
     verdicts = [
         (review.primary, schemas.Verdict(classifier=review.classifier, sufficient=review.sufficient))
         for review in row.reviews.all()

@@ -131,6 +131,9 @@ class Episode(ApiModel):
     experiment: str = Field(description="Short name of the experiment.")
     cast: str
     replicate: int
+    mask: dict[str, Any] = Field(
+        description="The steps that were hidden in the protocol that the agent was given; empty: it was given none."
+    )
     counts: bool = Field(description="False if a retry has replaced this episode.")
     status: str
     reason: str = Field(description="Why it failed, is blocked or waits; empty if nothing is wrong.")

@@ -313,7 +313,10 @@ class EarlierSteps:
 
 
 def _filter_usable_steps(protocol: StudyProtocol) -> QuerySet[Transition]:
-    rows = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED)
+    # Episodes whose agents were given a protocol are attempts at another task.
+    rows = Transition.objects.filter(
+        accepted=True, episode__counts=True, episode__mask_key="", episode__status__in=Episode.ENDED
+    )
     if protocol.experiments:
         rows = rows.filter(episode__experiment__slug__in=protocol.experiments)
     if protocol.actions:
@@ -355,7 +358,7 @@ def _iter_evidence_candidates(protocol: StudyProtocol) -> Iterator[CandidateWith
 
 def _filter_judged_episodes(protocol: StudyProtocol) -> QuerySet[Episode]:
     casts = build_cast_filter(_list_casts_of_kind(protocol, "none"))
-    rows = Episode.objects.filter(casts, status="submitted", counts=True)
+    rows = Episode.objects.filter(casts, status="submitted", counts=True, mask_key="")
     # Only goals that are unchanged since: a verdict on an earlier version of a goal does not apply.
     rows = rows.filter(experiment_sha256=F("experiment__sha256"))
     if protocol.experiments:

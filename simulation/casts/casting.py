@@ -1,6 +1,6 @@
 """Create the objects that run the roles. The only module that imports every implementation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from simulation.lab.deviations import SizeRange
 from simulation.lab.errors import LabError
 from simulation.lab.experiment_files import find_amount_dimension
 from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.hidden_steps.masks import PREFIX, ProtocolMask
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.roles import Agent, EvidenceClassifier, Perturber, Situation, TransitionModel
 from simulation.lab.truths import draws
@@ -22,6 +23,8 @@ from simulation.offline import hidden_truth
 from simulation.offline.agents import ProtocolAgent, RandomAgent
 from simulation.offline.checklist import ChecklistClassifier
 from simulation.offline.handlers import describe_missing_part
+from simulation.offline.hidden_steps.gap_agent import build_gap_agent
+from simulation.offline.hidden_steps.prefix_agent import PrefixAgent
 from simulation.offline.injectors import Injector
 from simulation.offline.rules import RuleBasedTransitionModel
 from simulation.offline.vessels import PHASES
@@ -42,11 +45,17 @@ class Cast(NamedTuple):
     transition_model: TransitionModel
     judges: tuple[Judge, ...]
 
+    def is_given(self, situation: Situation) -> bool:
+        """Return whether the next step is one that is done for the agent (PrefixAgent)."""
+        return isinstance(self.agent, PrefixAgent) and self.agent.find_given_action(situation) is not None
 
-AGENTS: Mapping[str, Callable[[ExperimentSpec, int], Agent]] = {
-    "offline/protocol": lambda spec, seed: ProtocolAgent(spec, seed),
-    "offline/protocol-lapses": lambda spec, seed: ProtocolAgent(spec, seed, lapses=True),
-    "offline/random": lambda spec, seed: RandomAgent(seed),
+
+# By experiment, seed and the numbers of the steps that are hidden from the agent.
+AGENTS: Mapping[str, Callable[[ExperimentSpec, int, Sequence[int]], Agent]] = {
+    "offline/protocol": lambda spec, seed, hidden: ProtocolAgent(spec, seed),
+    "offline/protocol-lapses": lambda spec, seed, hidden: ProtocolAgent(spec, seed, lapses=True),
+    "offline/protocol-gaps": lambda spec, seed, hidden: build_gap_agent(spec, hidden, seed),
+    "offline/random": lambda spec, seed, hidden: RandomAgent(seed),
 }
 
 
@@ -73,11 +82,23 @@ class PromptTools:
 
 
 def build_cast(
-    setup: RunConfig, spec: ExperimentSpec, seed: int, prompter: PromptTools, chosen: Action | None = None
+    setup: RunConfig,
+    spec: ExperimentSpec,
+    seed: int,
+    prompter: PromptTools,
+    chosen: Action | None = None,
+    mask: ProtocolMask | None = None,
 ) -> Cast:
-    """Return the roles of one episode. The same seed gives the same episode if no language model or person takes part."""
+    """Return the roles of one episode. The same seed gives the same episode if no language model or person takes part.
+
+    `mask` names the steps that are hidden from the agent. With its help "prefix", the agent is a PrefixAgent.
+    """
+    agent = _build_agent(setup.agent, spec, seed, prompter, chosen, mask.hidden if mask else ())
+    if mask and mask.help == PREFIX:
+        n_given = len(spec.protocol) if mask.steps_before is None else mask.steps_before
+        agent = PrefixAgent.build(spec, n_given, seed, agent)
     return Cast(
-        agent=_build_agent(setup.agent, spec, seed, prompter, chosen),
+        agent=agent,
         transition_model=_build_transition_model(setup.transition_model, spec, seed, prompter),
         judges=tuple(Judge(one.name, _build_classifier(one, setup, spec, prompter)) for one in setup.classifiers),
     )
@@ -112,14 +133,19 @@ def build_rater(setup: RunConfig, kind: RatingKind, question: str, guide: str, p
 
 
 def _build_agent(
-    player: RoleConfig, spec: ExperimentSpec, seed: int, prompter: PromptTools, chosen: Action | None
+    player: RoleConfig,
+    spec: ExperimentSpec,
+    seed: int,
+    prompter: PromptTools,
+    chosen: Action | None,
+    hidden: Sequence[int],
 ) -> Agent:
     if player.model:
         speak, texts = prompter.speaker(player), prompter.texts()
         return LLMAgent(speak, texts, player.scaffold, player.history, prompter.memory)
     if player.plays == PERSON:
         return HumanAgent(chosen)
-    return AGENTS[player.plays](spec, seed)
+    return AGENTS[player.plays](spec, seed, hidden)
 
 
 def _build_transition_model(

@@ -210,7 +210,7 @@ class AgentModelRole(ModelRole):
 
 
 class AgentRules(StrictModel):
-    plays: Literal["offline/protocol", "offline/protocol-lapses", "offline/random"]
+    plays: Literal["offline/protocol", "offline/protocol-lapses", "offline/random", "offline/protocol-gaps"]
 
 
 class TransitionRules(StrictModel):

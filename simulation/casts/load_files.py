@@ -53,6 +53,9 @@ def load_lab(directory: Path) -> dict[str, LoadCounts]:
                 ],
             ),
         }
+        # An experiment's essential steps depend on its own file and on the actions.
+        if any(counts.new or counts.changed for counts in loaded.values()):
+            Experiment.objects.update(essential_steps=None)
         # Actions that are no longer in the files are removed; experiments stay, because episodes refer to them.
         CatalogueEntry.objects.exclude(name__in=actions.types).delete()
         return loaded | load_models(players)

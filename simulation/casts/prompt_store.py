@@ -5,7 +5,14 @@ from pathlib import Path
 
 from simulation.lab.errors import LabError
 from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import BUILT_IN, BUILT_IN_CODE, BUILT_IN_RATING, FAMILIES, find_family
+from simulation.llm.prompt_files import (
+    BUILT_IN,
+    BUILT_IN_CODE,
+    BUILT_IN_PROTOCOL,
+    BUILT_IN_RATING,
+    SHIPPED,
+    find_family,
+)
 from simulation.llm.prompt_sets import ImportedSet, PromptSetError, PromptTexts, SetName
 from simulation.models import PromptSet
 
@@ -42,6 +49,17 @@ def get_simulation_set(name: str = BUILT_IN) -> PromptSet:
     return _check_family(get_prompt_set(name), BUILT_IN)
 
 
+def get_protocol_set(name: str = BUILT_IN_PROTOCOL) -> PromptSet:
+    """Return a simulation set whose agent is shown a written protocol. Raises NoSuchPromptSet if it has no place for one."""
+    row = get_simulation_set(name)
+    if "{protocol}" not in row.files["agent.user.txt"]:
+        raise NoSuchPromptSet(
+            f"The prompt set {row.name} has no place {{protocol}} in agent.user.txt, so its agent would not see the protocol: "
+            f"choose {BUILT_IN_PROTOCOL}, or add the place"
+        )
+    return row
+
+
 def get_rating_set(name: str = BUILT_IN_RATING) -> PromptSet:
     """Return a set for model raters. Raises NoSuchPromptSet if it is of another family."""
     return _check_family(get_prompt_set(name), BUILT_IN_RATING)
@@ -73,8 +91,8 @@ def load_texts(sha256: str) -> PromptTexts:
 
 
 def list_current(family: str = BUILT_IN) -> list[PromptSet]:
-    """Return the newest version of every name of a family, the built-in set first: the choices for a run."""
-    rows = {family: get_prompt_set(family)}
+    """Return the newest version of every name of a family, the built-in sets first: the choices for a run."""
+    rows = {name: get_prompt_set(name) for name, base in SHIPPED.items() if base == family}
     # The newest comes first by the default order, so the first row of a name is kept.
     for row in PromptSet.objects.filter(files__has_key=_OWN_FILES[family]).defer("files"):
         rows.setdefault(row.name, row)
@@ -94,7 +112,7 @@ def import_folder(folder: Path, name: str) -> tuple[PromptSet, ImportedSet]:
     returned unchanged, under its existing name.
     """
     set_name = SetName.parse_name(name)
-    if set_name.version or set_name.name in FAMILIES:
+    if set_name.version or set_name.name in SHIPPED:
         raise PromptSetError((f"{name} cannot be the name of a new set: choose another with --name",))
     read = prompt_sets.load_folder(folder, set_name.name)
     family = find_family(read.texts.files)
@@ -107,7 +125,7 @@ def import_folder(folder: Path, name: str) -> tuple[PromptSet, ImportedSet]:
 
 
 def _load_shipped() -> tuple[PromptTexts, ...]:
-    return tuple(map(prompt_sets.load_family, FAMILIES))
+    return tuple(map(prompt_sets.load_family, SHIPPED))
 
 
 def _check_family(row: PromptSet, expected: str) -> PromptSet:

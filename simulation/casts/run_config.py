@@ -137,6 +137,7 @@ class CastInfo(NamedTuple):
 
 
 RULES, CHECKLIST = "offline/rules", "offline/checklist"
+LAPSES = "offline/protocol-lapses"
 
 RULE_BASED_CASTS = {
     info.name: info
@@ -149,12 +150,17 @@ RULE_BASED_CASTS = {
         CastInfo(
             "offline-lapses",
             "Follows the reference protocol with seeded lapses: a skipped control, a wrong order, a wrong amount.",
-            "offline/protocol-lapses", RULES, CHECKLIST,
+            LAPSES, RULES, CHECKLIST,
         ),
         CastInfo(
             "offline-random",
             "Takes random actions with valid parameters. A floor to compare with.",
             "offline/random", RULES, CHECKLIST,
+        ),
+        CastInfo(
+            "offline-gaps",
+            "Rules: follows a protocol with hidden steps; fills each gap rightly with probability 0.6, else with another step or none.",
+            "offline/protocol-gaps", RULES, CHECKLIST,
         ),
     )
 }  # fmt: skip

@@ -19,6 +19,7 @@ from simulation.lab.bench import Bench, Ending, step_from_json, step_to_json
 from simulation.lab.deviations import find_deviation
 from simulation.lab.differences import find_differences
 from simulation.lab.errors import NoErrorFits
+from simulation.lab.hidden_steps.masks import ProtocolMask
 from simulation.lab.outcomes import Outcome, Perturbation, RejectedBy
 from simulation.lab.roles import Perturber
 from simulation.leases import Blocked, Lease
@@ -53,7 +54,8 @@ def build_episode_roles(lease: Lease[Episode], connector: Connector = connect) -
     prompter = _make_tools(CallReplayer(lease, setup, episode.phase, number, connector), memory)
     pending_action = Action.from_json(episode.pending) if episode.pending else None
     spec = benches.get_specification(episode.experiment, episode.truth_seed)
-    cast = casting.build_cast(setup, spec, episode.seed, prompter, pending_action)
+    mask = ProtocolMask.from_json(episode.mask)
+    cast = casting.build_cast(setup, spec, episode.seed, prompter, pending_action, mask)
     return RoleSet(cast, setup.agent.plays == PERSON, memory, repr(memory))
 
 
@@ -164,6 +166,8 @@ def _judge_evidence(lease: Lease[Episode], bench: Bench, role_set: RoleSet) -> b
 
 def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action: Action, outcome: Outcome) -> bool:
     """Store the step and advance the episode in one transaction. End the episode if the step ended it."""
+    # Asked before the step is recorded, because the prefix then names the step after it.
+    given = role_set.cast.is_given(bench.get_situation())
     step = bench.record_outcome(action, outcome)
     notes = role_set.changed_notes()
     if bench.ending is Ending.SUBMITTED:
@@ -176,6 +180,7 @@ def _commit_step(lease: Lease[Episode], bench: Bench, role_set: RoleSet, action:
         # A model may invent a name of any length; the step itself has it in full.
         action_name=step.action.name[:80],
         accepted=step.outcome.success,
+        given=given,
         rejected_by=str(step.outcome.rejected_by),
         step=step_to_json(step),
         content_sha256=benches.compute_content_digest(step),

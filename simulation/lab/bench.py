@@ -100,6 +100,7 @@ class Bench:
     seed: int
     max_steps: int = 100
     manifest: tuple[NewMaterial, ...] | None = None  # what ManifestMaterials may provide; None disables it (benchmarks)
+    protocol: str = ""  # the written protocol that the agent is given; "" gives it none
     history: list[Step] = field(default_factory=list)
     elapsed: int = 0
     ending: Ending | None = None
@@ -125,7 +126,9 @@ class Bench:
 
     def get_situation(self) -> Situation:
         steps_left = self.max_steps - self.steps_used
-        return Situation(self.goal, self.catalogue, self.inventory, tuple(self.history), self.elapsed, steps_left)
+        return Situation(
+            self.goal, self.catalogue, self.inventory, tuple(self.history), self.elapsed, steps_left, self.protocol
+        )
 
     def resolve_action(self, action: Action) -> tuple[Action, Outcome | None]:
         """Return the action with its catalogue name, and its outcome, or None if it needs a transition model."""

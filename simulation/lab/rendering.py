@@ -21,9 +21,10 @@ _LINE_BREAKS = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+")
 
 
 def render_situation(situation: Situation) -> str:
-    """Return an agent's view of an episode as text: goal, clock, the last step and all usable materials."""
+    """Return an agent's view of an episode as text: goal, protocol if there is one, clock, the last step and all usable materials."""
     parts = [
         f"GOAL: {situation.goal}",
+        *([f"PROTOCOL\n{situation.protocol}"] if situation.protocol else []),
         f"TIME: {format_clock(situation.elapsed)} since the start; {format_count(situation.steps_left, 'step')} left",
     ]
     if situation.history:

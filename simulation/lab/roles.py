@@ -22,6 +22,7 @@ class Situation:
     history: "Sequence[Step]"
     elapsed: int  # seconds since the episode began
     steps_left: int
+    protocol: str = ""  # the written protocol with its gaps; "" if the agent is given none
 
 
 class TranscriptStep(NamedTuple):

@@ -103,13 +103,14 @@ class LLMAgent:
             "agent.user.txt",
             # The history comes before what changes in every step, so that a cached prefix stays valid.
             goal=now.goal,
+            protocol=now.protocol,
             history=history.text,
             time=f"{rendering.format_clock(now.elapsed)} since the start; {now.steps_left} actions left",
             materials=rendering.render_ages(now.inventory, now.elapsed),
             notes="\n\n".join(shown),
         )
         text = "".join(part.text for part in parts)
-        name, start = prompt_sets.find_changing_part(parts, stable=("goal",))
+        name, start = prompt_sets.find_changing_part(parts, stable=("goal", "protocol"))
         return self.texts.build_prompt(
             system,
             f"{text}\n\n{self.texts.files[form].strip()}",

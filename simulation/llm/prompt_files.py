@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 BUILT_IN, BUILT_IN_RATING, BUILT_IN_CODE = "wetbench", "wetbench-rating", "wetbench-code"
+BUILT_IN_PROTOCOL = "wetbench-protocol"  # as BUILT_IN, for agents that are given a protocol with hidden steps
 EXAMPLES = "examples.json"
 
 
@@ -24,7 +25,7 @@ _STATE = Placeholders(("materials", "observations", "action"))
 PLACEHOLDERS: Mapping[str, Placeholders] = MappingProxyType(
     {
         "agent.system.txt": Placeholders(("actions",)),
-        "agent.user.txt": Placeholders(("goal", "history", "time", "materials", "notes")),
+        "agent.user.txt": Placeholders(("goal", "history", "time", "materials", "notes"), ("protocol",)),
         "agent.plain.txt": Placeholders(),
         "agent.react.txt": Placeholders(),
         "agent.plan.txt": Placeholders(),
@@ -84,6 +85,8 @@ FAMILIES: Mapping[str, Mapping[str, Placeholders]] = MappingProxyType(
 ALL_FILES: Mapping[str, Placeholders] = MappingProxyType(
     {name: placeholders for files in FAMILIES.values() for name, placeholders in files.items()}
 )
+# Every built-in set, and the set from which it takes the files that its own folder lacks.
+SHIPPED: Mapping[str, str] = MappingProxyType({**{name: name for name in FAMILIES}, BUILT_IN_PROTOCOL: BUILT_IN})
 # Files that a set may lack, with the files whose texts they belong to. A folder that has its own version of one of those does
 # not take the built-in text, which would contradict it: the texts printed in the paper have neither.
 OPTIONAL: Mapping[str, tuple[str, ...]] = MappingProxyType(

@@ -19,6 +19,7 @@ from simulation.llm.prompt_files import (
     EXAMPLES,
     FAMILIES,
     OPTIONAL,
+    SHIPPED,
     Placeholders,
     find_family,
 )
@@ -199,9 +200,12 @@ def load_built_in_code() -> PromptTexts:
 
 @lru_cache
 def load_family(name: str) -> PromptTexts:
-    """Return the built-in set of a family."""
-    files = FAMILIES[name]
+    """Return the built-in set of that name: that of a family, or one that changes some of its files."""
+    base = SHIPPED[name]
+    files = FAMILIES[base]
     loaded = _load_files(_FOLDERS / name, files)
+    if base != name:
+        loaded = {**_load_files(_FOLDERS / base, files), **loaded}
     if missing := sorted(set(files) - set(loaded)):
         raise PromptSetError(tuple(f"{file}: is missing" for file in missing))
     return PromptTexts(name, {file: text for file, (text, _) in loaded.items()})

@@ -1,7 +1,7 @@
 """Episodes, their steps and verdicts, and twins of steps."""
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
@@ -58,6 +58,14 @@ class Episode(Leased):
     truth = models.JSONField(
         default=dict, blank=True, help_text="sealed: the drawn values of the hidden truth, for audits alone"
     )
+    mask: "models.JSONField[Any, Any]" = models.JSONField(
+        default=dict,
+        blank=True,
+        help_text="the steps of the protocol that the agent is not shown: ProtocolMask.to_json; empty: it is shown no protocol",
+    )
+    mask_key = models.CharField(
+        max_length=200, blank=True, default="", help_text="the hidden steps and the help, as text; empty: no protocol"
+    )
     status = models.CharField(max_length=20, choices=STATUSES, default="queued")
     phase = models.CharField(max_length=12, choices=PHASES, default="agent")
     next_number = models.PositiveSmallIntegerField(default=1)
@@ -73,7 +81,7 @@ class Episode(Leased):
         constraints = [
             models.UniqueConstraint(
                 # A retry takes the place of the episode that it replaces.
-                fields=["experiment", "cast", "replicate"],
+                fields=["experiment", "cast", "mask_key", "replicate"],
                 condition=Q(counts=True),
                 name="episode_one_per_replicate",
             ),
@@ -91,7 +99,8 @@ class Episode(Leased):
         indexes = [models.Index(fields=["status", "lease_until"]), models.Index(fields=["run", "status"])]
 
     def __str__(self) -> str:
-        return f"{self.experiment.name}, {self.cast}, replicate {self.replicate}"
+        hidden = f", hidden steps {self.mask_key}" if self.mask_key else ""
+        return f"{self.experiment.name}, {self.cast}, replicate {self.replicate}{hidden}"
 
     @property
     def has_ended(self) -> bool:
@@ -106,6 +115,9 @@ class Transition(models.Model):
     number = models.PositiveSmallIntegerField()
     action_name = models.CharField(max_length=80)
     accepted = models.BooleanField()
+    given = models.BooleanField(
+        default=False, help_text="done for the agent, because it is before the first hidden step of the protocol"
+    )
     rejected_by = models.CharField(max_length=20, blank=True)
     step = models.JSONField(help_text="simulation.lab.bench.step_to_json")
     content_sha256 = models.CharField(max_length=64, help_text="of action and outcome without barcodes and noise seeds")

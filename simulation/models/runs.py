@@ -73,7 +73,7 @@ class Run(models.Model):
     )
     setup_sha256 = models.CharField(max_length=64, blank=True)
     conditions: "models.JSONField[Any, Any]" = models.JSONField(
-        default=dict, help_text="of code episodes: what agents see, and their limits"
+        default=dict, help_text="what agents see: of code episodes, with their limits; of episodes with hidden steps"
     )
     paused_at = models.DateTimeField(null=True, blank=True)
     replay = models.BooleanField(default=False, help_text="played from a recording: workers leave it alone")
@@ -208,6 +208,12 @@ class Experiment(models.Model):
     max_steps = models.PositiveSmallIntegerField()
     data = models.JSONField(help_text="the whole data file, read by simulation.lab.experiments.build_experiment")
     sha256 = models.CharField(max_length=64)
+    essential_steps: "models.JSONField[Any, Any]" = models.JSONField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text="numbers of the protocol's steps without which the record is insufficient; null: not computed yet",
+    )
 
     class Meta:
         ordering = ["group", "name"]

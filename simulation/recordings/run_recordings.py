@@ -29,8 +29,10 @@ from simulation.runs import benches, control, create
 from wetbench_site.text import hash_json
 
 _REPLAY_KEYS = {info.key_variable: "replay" for info in PROVIDERS.values()}  # placeholders: a replay sends nothing
-_RUN_FIELDS = ("cast", "seed", "manifest", "truths", "setup")  # recorded and restored as they are
-_EPISODE_FIELDS = ("replicate", "seed", "initial", "truth_seed", "truth")  # the same for each episode
+_RUN_FIELDS = ("cast", "seed", "manifest", "truths", "conditions", "setup")  # recorded and restored as they are
+# The same for each episode. Older recordings lack some of them, whose defaults are those of their episodes.
+_EPISODE_FIELDS = ("replicate", "seed", "initial", "truth_seed", "truth", "mask", "mask_key")
+_EPISODE_DEFAULTS: Mapping[str, Any] = {"truth_seed": None, "truth": {}, "mask": {}, "mask_key": ""}
 MESSAGES_SCHEMA = "wetbench-messages/1"
 RULE_ENDINGS = ("submitted", "quit", "rejected_out", "truncated")  # other endings say nothing about the agent
 _FINAL_ACTIONS = {"submitted": SUBMIT, "quit": QUIT}  # these actions are not stored as steps
@@ -123,8 +125,8 @@ def _replay_episode(episode: Episode, episode_replay: _EpisodeReplay, expected: 
 @transaction.atomic
 def _create_run(recorded: Recording) -> tuple[Run, list[tuple[str, Episode]]]:
     """Create a run with the recorded configuration. Return it with the recorded code and the new row of each episode."""
-    # Recordings of before the draws lack these fields; their episodes had the reference truth.
-    header = {"truths": truth_seeds.REFERENCE, **recorded.header}
+    # Older recordings lack these fields; their episodes had the reference truth, and no protocol.
+    header = {"truths": truth_seeds.REFERENCE, "conditions": {}, **recorded.header}
     try:
         if prompts := header["prompts"]:
             texts = {"name": prompts["name"], "files": prompts["files"]}
@@ -151,7 +153,7 @@ def _create_episode(run: Run, entry: Mapping[str, Any]) -> Episode:
         experiment_sha256=experiment.sha256,
         cast=run.cast,
         counts=False,  # a replay must never be part of a result or take a replicate's place
-        **{name: {"truth_seed": None, "truth": {}, **entry}[name] for name in _EPISODE_FIELDS},
+        **{name: {**_EPISODE_DEFAULTS, **entry}[name] for name in _EPISODE_FIELDS},
     )
 
 
@@ -261,6 +263,9 @@ def _build_facts(episode: Episode) -> dict[str, Any]:
         "truth_seed": episode.truth_seed,
         "manifest": episode.run.manifest,
         "practice": episode.run.practice,
+        "mask": episode.mask,
+        # Always the first ones: they were done for the agent, which did not choose them.
+        "given_steps": episode.transitions.filter(given=True).count() if episode.mask else 0,
     }
 
 

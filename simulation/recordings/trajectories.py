@@ -15,6 +15,8 @@ from simulation.lab.actions import Action
 from simulation.lab.bench import Bench, Ending, Step
 from simulation.lab.environment.gym_env import SimulatedRoles, WetLabEnv
 from simulation.lab.errors import LabError
+from simulation.lab.hidden_steps.masks import ProtocolMask
+from simulation.lab.hidden_steps.written_protocols import write_protocol
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
 from simulation.lab.roles import Situation, TranscriptStep
@@ -77,7 +79,10 @@ def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
     seed, verdict = trajectory["seed"], trajectory["verdict"]
     # Barcodes follow from the seed. Gymnasium derives its own seed, so the bench is set here and not by reset().
     inventory = build_inventory(lab_env.experiment.initial_materials(), seed)
-    lab_env.bench = replace(_get_bench(lab_env), seed=seed, inventory=inventory, history=[])
+    # Trajectories of before the masks have none.
+    mask = ProtocolMask.from_json(trajectory.get("mask", {}))
+    protocol = write_protocol(lab_env.experiment, mask.hidden) if mask else ""
+    lab_env.bench = replace(_get_bench(lab_env), seed=seed, inventory=inventory, history=[], protocol=protocol)
     outcomes = {step["number"]: Outcome.from_json(step["outcome"]) for step in trajectory["steps"]}
     recorded_verdict = parse_verdict(verdict) if verdict else None
     lab_env.players = SimulatedRoles(RecordedTransitionModel(outcomes), RecordedClassifier(recorded_verdict))

@@ -12,6 +12,8 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.bench import Bench, Step, step_from_json
 from simulation.lab.errors import ExperimentChanged
 from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.hidden_steps.masks import ProtocolMask
+from simulation.lab.hidden_steps.written_protocols import write_protocol
 from simulation.lab.materials import Inventory
 from simulation.models import CatalogueEntry, Episode, Experiment, Transition
 from wetbench_site.prepared_queries import PreparedQuery
@@ -105,10 +107,20 @@ def build_bench(episode: Episode, before: int | None = None) -> Bench:
         seed=episode.seed,
         max_steps=episode.experiment.max_steps,
         manifest=manifest,
+        protocol=write_masked_protocol(episode),
     )
     if next_number > 1:
         bench.replay_steps(step_from_json(step) for [step] in _STEPS.fetch_rows(episode.pk, next_number))
     return bench
+
+
+def write_masked_protocol(episode: Episode) -> str:
+    """Return the protocol that the agent of this episode reads; "" if the episode has no mask."""
+    mask = ProtocolMask.from_json(episode.mask)
+    if mask is None:
+        return ""
+    # The experiment with its reference truth: the text must not depend on the truth of the episode.
+    return write_protocol(get_specification(episode.experiment), mask.hidden)
 
 
 def compute_content_digest(step: Step) -> str:

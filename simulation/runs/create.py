@@ -19,11 +19,13 @@ from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store, run_config
 from simulation.lab.deviations import DEFAULT_SIZES, SizeRange
 from simulation.lab.errors import LabError
+from simulation.lab.hidden_steps.masks import ProtocolMask
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Perturbation
 from simulation.lab.truths import truth_seeds
 from simulation.models import CodeEpisode, Episode, Experiment, Job, Run, Transition, Twin, Worker
-from simulation.runs import benches, people
+from simulation.runs import benches, people, protocol_masks
+from simulation.runs.protocol_masks import MaskOrder
 
 MAX_SEED = 2**31 - 1
 # The perturbations of one request for twins, by the name that forms and commands use.
@@ -101,7 +103,6 @@ def create_submission_id() -> str:
     return uuid.uuid4().hex
 
 
-@transaction.atomic
 def create_episode_run(
     experiments: Iterable[Experiment],
     cast: str,
@@ -111,20 +112,41 @@ def create_episode_run(
     submission_id: str = "",
     manifest: bool = False,
     truths: str = truth_seeds.REFERENCE,
+    masks: MaskOrder | None = None,
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create a run with the next `replicates` of each experiment. The same submission id returns the same run.
 
     With `manifest`, the agent may use ManifestMaterials, and the episodes are excluded from benchmarks. `truths` is the
     split of seeds that draws the hidden truths: replicate n of every cast has the same truth, whatever the run's seed.
+
+    With `masks`, the agents are shown the reference protocol with hidden steps, each experiment has the next `replicates` of each of its masks, and the
+    episodes are excluded from benchmarks and studies. Raises LabError if an experiment has too few essential steps, or if
+    the prompt set of a model has no place for a protocol.
     """
     terms: RunTerms = {"manifest": manifest, "truths": truths}
-    run, created = get_or_create_run("episodes", cast, seed, user, submission_id, terms, options)
-    if created:
-        for experiment in _lock_experiments(experiment.pk for experiment in experiments):
-            first = _get_last_replicate(experiment, cast) + 1
-            numbers = range(first, first + replicates)
-            Episode.objects.bulk_create(_build_episode(run, experiment, cast, number) for number in numbers)
+    rows, drawn = list(experiments), {}
+    if submission_id and (existing := Run.objects.filter(submission_id=submission_id).first()):
+        return existing
+    if masks is not None:
+        setup = cast_availability.freeze_cast(cast)
+        options["prompt_set"] = protocol_masks.choose_prompt_set(setup, options.get("prompt_set") or "")
+        protocol_masks.check_agent(cast, setup, masks.drawing)
+        # Drawn before the transaction, because protocols are run for it, which takes seconds.
+        drawn = protocol_masks.draw_masks(rows, masks)
+        if (total := sum(map(len, drawn.values())) * replicates) > protocol_masks.MAX_EPISODES:
+            raise LabError(f"These are {total:,} episodes; one run can have at most {protocol_masks.MAX_EPISODES:,}")
+        terms["conditions"] = masks.to_json()
+    with transaction.atomic():
+        run, created = get_or_create_run("episodes", cast, seed, user, submission_id, terms, options)
+        if created:
+            for experiment in _lock_experiments(experiment.pk for experiment in rows):
+                for mask in drawn.get(experiment.pk, [None]):
+                    first = _get_last_replicate(experiment, cast, mask.key if mask else "") + 1
+                    numbers = range(first, first + replicates)
+                    Episode.objects.bulk_create(
+                        _build_episode(run, experiment, cast, number, mask) for number in numbers
+                    )
     return run
 
 
@@ -228,7 +250,8 @@ def retry_episode(episode: Episode) -> Episode:
             f"{row} is {row.get_status_display()}; only a failed or stopped episode can be retried, and only once"
         )
     Episode.objects.filter(pk=row.pk).update(counts=False)
-    retried = _build_episode(row.run, row.experiment, row.cast, row.replicate)
+    mask = ProtocolMask.from_json(row.mask)
+    retried = _build_episode(row.run, row.experiment, row.cast, row.replicate, mask)
     retried.retry_of = row
     retried.awaits_person = people.is_human_cast(row.cast)
     retried.save()
@@ -284,7 +307,8 @@ def has_live_worker() -> bool:
 
 def list_accepted_steps(experiments: Iterable[Experiment]) -> QuerySet[Transition]:
     """Return the steps that twins can be created from."""
-    ended = Transition.objects.filter(episode__counts=True, episode__status__in=Episode.ENDED)
+    # Studies take no steps of episodes with hidden steps, so that their twins could never be used.
+    ended = Transition.objects.filter(episode__counts=True, episode__mask_key="", episode__status__in=Episode.ENDED)
     return ended.filter(accepted=True, episode__experiment__in=experiments)
 
 
@@ -391,18 +415,22 @@ def check_prices(setup: Mapping[str, Any], max_cost: Decimal | None) -> None:
         raise LabError(f"{missing}: add one (docs/models.md), or limit the tokens instead")
 
 
-def _get_last_replicate(experiment: Experiment, cast: str) -> int:
-    return experiment.episodes.filter(cast=cast).aggregate(last=Max("replicate"))["last"] or 0
+def _get_last_replicate(experiment: Experiment, cast: str, mask_key: str = "") -> int:
+    rows = experiment.episodes.filter(cast=cast, mask_key=mask_key)
+    return rows.aggregate(last=Max("replicate"))["last"] or 0
 
 
-def _build_episode(run: Run, experiment: Experiment, cast: str, replicate: int) -> Episode:
-    seed = derive_seed(run.seed, experiment.slug, cast, replicate)
+def _build_episode(
+    run: Run, experiment: Experiment, cast: str, replicate: int, mask: ProtocolMask | None = None
+) -> Episode:
+    seed = derive_seed(run.seed, experiment.slug, cast, replicate, *([mask.key] if mask else []))
     # By replicate, not by the run's seed: so replicate n of every cast has the same truth, with noise of its own.
     spec = benches.get_specification(experiment, truth_seeds.get_truth_seed(run.truths, replicate - 1))
     initial = build_inventory(spec.initial_materials(), seed).to_json()
     identity = {"experiment_sha256": experiment.sha256, "cast": cast, "replicate": replicate, "seed": seed}
     truth = {"truth_seed": spec.truth_seed, "truth": dict(spec.drawn)}
-    return Episode(run=run, experiment=experiment, initial=initial, **identity, **truth)
+    masked = {"mask": mask.to_json(), "mask_key": mask.key} if mask else {}
+    return Episode(run=run, experiment=experiment, initial=initial, **identity, **truth, **masked)
 
 
 def derive_seed(*parts: object) -> int:

@@ -129,7 +129,8 @@ def freeze_benchmark(name: str, runs: Sequence[Run], user: User | None = None, n
 
 def select_episodes(runs: Sequence[Run]) -> QuerySet[Episode]:
     """Return the episodes of these runs that have ended and count, one for each replicate; stopped ones are left out."""
-    episodes = Episode.objects.filter(run__in=runs, counts=True, status__in=Episode.ENDED).exclude(status="cancelled")
+    episodes = Episode.objects.filter(run__in=runs, counts=True, mask_key="", status__in=Episode.ENDED)
+    episodes = episodes.exclude(status="cancelled")
     # The deferred columns are large, and nothing here uses them.
     return episodes.select_related("experiment").defer("initial", "memory", "experiment__data").order_by("pk")
 
@@ -160,6 +161,8 @@ def _explain_exclusion(run: Run, ended: int, unfinished: int) -> str:
         return "its agents could request further materials"
     if run.practice:
         return "it is practice, in which rejected actions cost no step"
+    if run.conditions:
+        return "its agents were given a protocol with hidden steps"
     if unfinished:
         return f"{unfinished} of its episodes are running or blocked; wait for them or stop them"
     return "" if ended else "none of its episodes has ended"

@@ -304,10 +304,12 @@ def _save_step(request: StudyRequest, form: StepForm, current_step: Step) -> Htt
 def _build_source_table(form: ItemsForm, kind: str) -> list[tuple[str, list[SourceCell]]]:
     """Return the source table: a row for each cast, a cell for each perturbation that this kind of study can have."""
     if kind == EVIDENCE:  # submitted episodes that a classifier has judged
-        judged = Episode.objects.filter(status="submitted", counts=True, reviews__isnull=False).order_by()
+        judged = Episode.objects.filter(status="submitted", counts=True, mask_key="", reviews__isnull=False).order_by()
         unperturbed, twins = judged.values_list("cast").annotate(n=Count("pk", distinct=True)), Twin.objects.none()
     else:  # an upper limit: some items may be identical after blinding; `pool_report` counts exactly
-        steps = Transition.objects.filter(accepted=True, episode__counts=True, episode__status__in=Episode.ENDED)
+        steps = Transition.objects.filter(
+            accepted=True, episode__counts=True, episode__mask_key="", episode__status__in=Episode.ENDED
+        )
         by_cast = steps.order_by().values_list("episode__cast")
         unperturbed, twins = by_cast.annotate(n=Count("content_sha256", distinct=True)), Twin.objects.all()
     available = {(cast, "none"): n for cast, n in unperturbed}

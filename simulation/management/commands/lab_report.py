@@ -1,4 +1,4 @@
-"""python manage.py lab_report [--experiment SLUG ...] [--seed N] [--variants] [--json]
+"""python manage.py lab_report [--experiment SLUG ...] [--seed N] [--variants] [--masks] [--json]
 
 With [--seeds N] [--truths SPLIT] [--processes N]: every reference protocol with the truths of N seeds instead.
 """
@@ -13,7 +13,7 @@ from django.core.management.base import CommandError, CommandParser
 from simulation import lab_report
 from simulation.lab.errors import LabError
 from simulation.lab.truths import truth_seeds
-from simulation.lab_report import truth_checks
+from simulation.lab_report import protocol_masks, truth_checks
 from simulation.management.command_options import ProgressLine, integer_between
 from wetbench_site.safe_output import SafeCommand
 
@@ -32,6 +32,11 @@ class Command(SafeCommand):
             "--variants", action="store_true", help="print only the tables of variants and alternatives"
         )
         parser.add_argument(
+            "--masks",
+            action="store_true",
+            help="instead, count the steps of every reference protocol without which the record is insufficient",
+        )
+        parser.add_argument(
             "--seeds",
             type=integer_between(1, 100_000),
             help="instead, run every reference protocol with the truths of this many seeds",
@@ -48,6 +53,9 @@ class Command(SafeCommand):
         progress = ProgressLine("lab_report")
         if options["seeds"]:
             self.report_truths(progress, options)
+            return
+        if options["masks"]:
+            self.report_masks(progress, options)
             return
         try:
             result = lab_report.build_report(
@@ -80,3 +88,19 @@ class Command(SafeCommand):
             self.stdout.write("\n".join(truth_checks.list_fault_lines(checks)))
         if count := sum(len(check.faults) for check in checks):
             raise CommandError(f"{count} runs that are not VALID or have a rejected step", returncode=1)
+
+    def report_masks(self, progress: ProgressLine, options: Any) -> None:
+        """Print the number of steps and of essential steps of each protocol. Exit with 1 if one has too few."""
+        place = options["directory"], options["experiment"], options["seed"]
+        try:
+            counted = protocol_masks.count_all(*place, progress.show_progress)
+        except LabError as error:
+            raise CommandError(str(error), returncode=2) from error
+        progress.show_progress(f"checked {len(counted)} experiments", last=True)
+        if options["json"]:
+            self.stdout.write(json.dumps([one.to_dict() for one in counted], indent=1))
+        else:
+            headings = ("experiment", "steps", "essential", "numbers of the essential steps")
+            self.stdout.write(lab_report.format_table(headings, protocol_masks.list_rows(counted)))
+        if faults := [one.fault for one in counted if one.fault]:
+            raise CommandError("; ".join(faults), returncode=1)

@@ -456,7 +456,7 @@ def test_prompt_sets_for_rating_and_for_simulation_are_not_interchangeable(
     run_rating_command(study, model)
     shipped = prompt_store.get_rating_set()
     assert Run.objects.get(kind="ratings").setup["prompt_set"]["sha256"] == shipped.sha256
-    assert [row.name for row in prompt_store.list_current()] == ["wetbench"]
+    assert [row.name for row in prompt_store.list_current()] == ["wetbench", "wetbench-protocol"]
     with pytest.raises(prompt_store.NoSuchPromptSet, match="is for rating; choose one for simulation"):
         prompt_store.get_simulation_set("wetbench-rating")
     with pytest.raises(CommandError, match="is for simulation; choose one for rating"):

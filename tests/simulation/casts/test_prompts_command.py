@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from simulation.casts import prompt_previews, prompt_store
 from simulation.lab.errors import LabError
+from simulation.llm import prompt_sets
 from simulation.llm.prompt_sets import load_built_in
 from simulation.models import Experiment, PromptSet
 from simulation.runs import benches
@@ -57,7 +58,10 @@ def test_changed_prompt_set_is_a_new_version_and_the_older_one_is_kept(house_fol
     new, _ = prompt_store.import_folder(house_folder, "house")
     assert prompt_store.get_prompt_set("house").pk == new.pk != old.pk
     assert prompt_store.get_prompt_set(f"house@{old.sha256[:8]}").pk == old.pk
-    assert [row.pk for row in prompt_store.list_current()] == [prompt_store.get_prompt_set().pk, new.pk]
+    assert [row.pk for row in prompt_store.list_current()] == [
+        *(prompt_store.get_prompt_set(name).pk for name in ("wetbench", "wetbench-protocol")),
+        new.pk,
+    ]
 
 
 def test_older_version_of_the_built_in_set_is_found_by_hash(house_folder: Path) -> None:
@@ -65,7 +69,7 @@ def test_older_version_of_the_built_in_set_is_found_by_hash(house_folder: Path) 
     PromptSet.objects.filter(pk=earlier.pk).update(name="wetbench")  # as an earlier release would have stored it
     assert prompt_store.get_prompt_set(f"wetbench@{earlier.sha256[:12]}").pk == earlier.pk
     assert prompt_store.get_prompt_set().sha256 == load_built_in().sha256
-    assert [row.sha256 for row in prompt_store.list_current()] == [load_built_in().sha256]
+    assert [row.sha256 for row in prompt_store.list_current()][:-1] == [load_built_in().sha256]
 
 
 @pytest.mark.parametrize("name", ["paper", "house@000000", "wetbench@ffffff", "a b", "x\x00", "house@", ""])
@@ -148,6 +152,7 @@ def test_list_shows_every_version_and_marks_the_newest(house_folder: Path, capsy
         (f"house@{new.sha256[:12]}", "newest"),
         (f"house@{old.sha256[:12]}", "older"),
         (f"wetbench@{load_built_in().sha256[:12]}", "newest"),
+        (f"wetbench-protocol@{prompt_sets.load_family('wetbench-protocol').sha256[:12]}", "newest"),
     ]
 
 

@@ -199,7 +199,7 @@ def test_cast_with_a_deleted_model_is_unavailable_with_its_name() -> None:
 def test_unknown_cast_is_refused_with_the_existing_names() -> None:
     with pytest.raises(run_config.UnknownCastError) as refused:
         cast_availability.freeze_cast("gpt-9", KEYS)
-    assert "offline, offline-lapses, offline-random, current" in str(refused.value)
+    assert "offline, offline-lapses, offline-random, offline-gaps, current" in str(refused.value)
     assert "paper-deepseek-r1" in str(refused.value)
 
 
@@ -218,7 +218,7 @@ def test_person_replaces_the_agent_and_the_other_roles_are_unchanged() -> None:
 @pytest.mark.usefixtures("shipped_models")
 def test_all_casts_are_listed_in_two_queries(django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(2):
-        assert len(cast_availability.list_casts(KEYS)) == 3 + 16
+        assert len(cast_availability.list_casts(KEYS)) == 4 + 16
 
 
 @pytest.mark.usefixtures("shipped_models")

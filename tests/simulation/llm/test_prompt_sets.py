@@ -11,7 +11,7 @@ from simulation.lab.materials import AVAILABLE, CONDITIONS, MATERIAL_TYPES, NOT_
 from simulation.lab.outcomes import MEASUREMENT_TYPES
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.llm import prompt_sets
-from simulation.llm.prompt_files import ALL_FILES, FAMILIES, PLACEHOLDERS
+from simulation.llm.prompt_files import ALL_FILES, BUILT_IN_PROTOCOL, FAMILIES, PLACEHOLDERS, SHIPPED
 from simulation.llm.prompt_sets import (
     MAX_FILE_BYTES,
     PromptSetError,
@@ -176,12 +176,15 @@ def test_filling_requires_exactly_the_placeholders_of_the_file() -> None:
         load_built_in().fill_in("transition.user.txt", action="x")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_file_of_a_built_in_set_can_be_filled(family: str) -> None:
-    texts = prompt_sets.load_family(family)
+@pytest.mark.parametrize(("name", "family"), SHIPPED.items())
+def test_every_file_of_a_built_in_set_can_be_filled(name: str, family: str) -> None:
+    texts = prompt_sets.load_family(name)
     for file, placeholders in FAMILIES[family].items():
-        filled = texts.fill_in(file, **{name: f"<{name} here>" for name in placeholders.all_names})
-        assert all(f"<{name} here>" in filled and f"{{{name}}}" not in filled for name in placeholders.all_names)
+        filled = texts.fill_in(file, **{each: f"<{each} here>" for each in placeholders.all_names})
+        # Only the agents of the set wetbench-protocol are given a protocol.
+        used = [each for each in placeholders.all_names if each != "protocol" or name == BUILT_IN_PROTOCOL]
+        assert all(f"<{each} here>" in filled and f"{{{each}}}" not in filled for each in used)
+        assert used == list(placeholders.all_names) or "<protocol here>" not in filled
 
 
 # The hash

@@ -8,6 +8,7 @@ from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, Subquery
 
 from simulation.lab.bench import Step, step_from_json
 from simulation.lab.differences import find_differences
+from simulation.lab.hidden_steps.masks import PREFIX, ProtocolMask
 from simulation.lab.materials import Inventory, make_unused_barcode
 from simulation.lab.outcomes import Outcome
 from simulation.lab.truths import truth_seeds
@@ -58,9 +59,9 @@ def check_retries() -> Iterator[Violation]:
     retries = Episode.objects.filter(retry_of=OuterRef("pk"))
     superseded = _EPISODES.filter(Exists(retries), counts=True)
     yield from report_rows(superseded, "retried, so it does not count", "it counts")
-    same = {f"retry_of__{name}": F(name) for name in ("experiment", "cast", "replicate")}
+    same = {f"retry_of__{name}": F(name) for name in ("experiment", "cast", "replicate", "mask_key")}
     different = _EPISODES.filter(retry_of__isnull=False).exclude(**same)
-    expected = "the experiment, cast and replicate of the episode it retries"
+    expected = "the experiment, cast, hidden steps and replicate of the episode it retries"
     yield from report_rows(different, expected, "different ones")
 
 
@@ -89,7 +90,30 @@ def check_truths() -> Iterator[Violation]:
             )
 
 
+@build_check("hidden steps", Episode)
+def check_masks() -> Iterator[Violation]:
+    """The key of an episode is that of its mask, which hides steps of the protocol, and only steps before the first one are given."""
+    masked = _EPISODES.exclude(mask={}, mask_key="").annotate(
+        last_given=Max("transitions__number", filter=Q(transitions__given=True))
+    )
+    for episode in masked.select_related("experiment").defer("initial", "memory").iterator():
+        mask = ProtocolMask.from_json(episode.mask)
+        if (key := mask.key if mask else "") != episode.mask_key:
+            yield build_violation(Episode, episode.code, f"the key {key!r}", repr(episode.mask_key))
+        if mask is None or episode.experiment_sha256 != episode.experiment.sha256:
+            continue
+        protocol = benches.get_specification(episode.experiment).protocol
+        if mask.hidden and not 1 <= mask.hidden[0] <= mask.hidden[-1] <= len(protocol):
+            yield build_violation(Episode, episode.code, f"steps from 1 to {len(protocol)}", mask.key)
+        most = (len(protocol) if mask.steps_before is None else mask.steps_before) if mask.help == PREFIX else 0
+        if (episode.last_given or 0) > most:
+            yield build_violation(Episode, episode.code, f"at most {most} given steps", f"step {episode.last_given}")
+    given = _EPISODES.filter(mask_key="", transitions__given=True).distinct()
+    yield from report_rows(given, "no mask, so no given steps", "given steps")
+
+
 EPISODE_CHECKS = (
+    check_masks,
     check_step_numbers,
     check_pending_actions,
     check_episode_ends,

@@ -1,0 +1,1 @@
+"""Protocols with hidden steps: `masks` draws which steps are hidden, `written_protocols` writes what an agent reads."""

@@ -1,4 +1,4 @@
-"""python manage.py check_tasks --task SLUG|all [--per-n 1] [--mutants 20|all] [--quick] [--profiles] [--again] [--json]"""
+"""python manage.py check_tasks --task SLUG|all [--per-n 1] [--mutants 20|all] [--quick] [--profiles] [--values] [--again] [--json]"""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -43,6 +43,9 @@ class Command(SafeCommand):
         parser.add_argument("--seed", type=int, default=1, help="seed of the masks")
         parser.add_argument("--quick", action="store_true", help="leave out wrong versions and masks")
         parser.add_argument("--profiles", action="store_true", help="also compare the quick profile with the full one")
+        parser.add_argument(
+            "--values", action="store_true", help="also print the range of every result over the variants"
+        )
         parser.add_argument("--again", action="store_true", help="check again what was checked before")
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
@@ -56,8 +59,10 @@ class Command(SafeCommand):
             summary = {**summarise_proofs(proofs), "faults": faults, "proofs": [proof.to_json() for proof in proofs]}
             self.stdout.write(json.dumps(summary, ensure_ascii=False))
         else:
-            for proof in proofs:
+            for task, proof in zip(tasks, proofs, strict=True):
                 self.print_proof(proof)
+                if options["values"]:
+                    self.print_values(task, proof)
             self.stdout.write(json.dumps(summarise_proofs(proofs)))
         if faults:
             raise CommandError(f"{len(faults)} faults", returncode=1)
@@ -88,6 +93,16 @@ class Command(SafeCommand):
             raise CommandError(str(error), returncode=2) from error
         progress.show_progress(f"checked {len(proofs)} tasks", last=True)
         return proofs
+
+    def print_values(self, task: Task, proof: TaskProof) -> None:
+        """Print the least and the largest value of each numeric result, so that an author notices implausible ones."""
+        units = {(case.id, metric.name): metric.unit for case in task.test_cases for metric in case.metrics}
+        for metric in proof.metrics:
+            if metric.low is not None and metric.high is not None:
+                unit = units[metric.case, metric.name]
+                self.stdout.write(
+                    f"  {metric.case}.{metric.name}: {metric.low:.4g} to {metric.high:.4g} {unit}".rstrip()
+                )
 
     def print_proof(self, proof: TaskProof) -> None:
         """Print what was measured about a task, with its weak metrics and faults."""

@@ -96,13 +96,16 @@ def measure_strength(runs: TaskRuns) -> tuple[list[MetricProof], list[Fault]]:
             doubled = replace(metric, rel=2 * metric.rel, abs=2 * metric.abs)
             pairs = list(combinations(values, 2))
             different = sum(not is_near(doubled, a, b) and not is_near(doubled, b, a) for a, b in pairs)
-            shares.append(MetricProof(case.id, metric.name, round(different / len(pairs), 3)))
+            parts = [value if isinstance(value, list) else [value] for value in values]
+            numbers = [float(number) for part in parts for number in part if isinstance(number, int | float)]
+            limits = (min(numbers), max(numbers)) if numbers else (None, None)
+            shares.append(MetricProof(case.id, metric.name, round(different / len(pairs), 3), *limits))
         proofs += shares
         if not any(proof.is_strong for proof in shares):
             listed = ", ".join(f"{proof.name} {proof.share:.2f}" for proof in shares)
             text = (
                 f"test case {case.id} ({CASE_PLACE}{case.id}) has no strong metric; shares of pairs of variants that differ: {listed}; "
-                "allowed: 0.90 or more for one metric, by a wider range in generate.py or a smaller rel"
+                "allowed: 0.90 or more for one metric, by a wider range in generate.py, or a smaller rel or abs"
             )
             faults.append(Fault("strong", "task.json", text))
     return proofs, faults

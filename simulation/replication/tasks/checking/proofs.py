@@ -24,11 +24,16 @@ class Fault:
 
 @dataclass(frozen=True)
 class MetricProof:
-    """`share`: of all pairs of variants, those whose values differ by more than twice the tolerance."""
+    """`share`: of all pairs of variants, those whose values differ by more than twice the tolerance.
+
+    `low` and `high` are the least and the largest number on all variants; None for texts.
+    """
 
     case: str
     name: str
     share: float
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_strong(self) -> bool:

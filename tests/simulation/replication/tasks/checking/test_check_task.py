@@ -62,8 +62,10 @@ def test_check_tasks_measures_a_valid_task_once_and_stores_the_proof(tmp_path, s
 
     again, _ = run_command(*arguments)
     assert json.loads(again)["proofs"] == report["proofs"]  # with the same seconds, so nothing ran
-    lines, code = run_command(*arguments[:-1])
+    lines, code = run_command(*arguments[:-1], "--values")
     assert code == 0 and "small-task: valid; 3 masks" in lines
+    mean = proof.metrics[0]
+    assert f"\n  e1.mean: {mean.low:.4g} to {mean.high:.4g}" in lines
 
 
 def test_check_task_names_each_fault_with_its_file_and_function(tmp_path, sandbox):
@@ -161,7 +163,9 @@ def test_strong_share_counts_pairs_that_differ_by_more_than_twice_the_tolerance(
         runs.gold["full"][Run(0, variant, "e1")] = CaseOutcome(variant, "e1", {"mean": mean})
     proofs, faults = measure_strength(runs)
     # Of six pairs, 1.0 and 1.09 differ by less than twice 5 %.
-    assert [(proof.name, proof.share) for proof in proofs] == [("mean", 0.833), ("spread", 0.0)]
+    assert [(proof.name, proof.share, proof.low, proof.high) for proof in proofs] == [
+        *(("mean", 0.833, 1.0, 3.0), ("spread", 0.0, 1.0, 1.0)),
+    ]
     assert len(faults) == 2
 
 

@@ -145,3 +145,52 @@ def test_gel_cleavage_counts_molecules_inside_the_linear_range() -> None:
     sample = RNG.normal(80, 3, 4)
     reference = stats.t.interval(0.95, 3, loc=sample.mean(), scale=stats.sem(sample))
     assert cleavage.mean_interval(sample) == pytest.approx((sample.mean(), *reference))
+
+
+def test_silver_electrodes_follow_textbook_values_at_25_degrees() -> None:
+    activities = import_task_module("nernst-solutions", "nernst.activities")
+    assert activities.nernst_slope(25.0) == pytest.approx(59.16, abs=0.005)
+    # The constant for concentrations in mol/L is 0.5115 in the tables of Robinson and Stokes (1959); Davies' equation
+    # gives 10^(-0.5115 (0.3162 / 1.3162 - 0.03)) = 0.781 at 0.1 mol/L.
+    assert activities.debye_huckel_constant(25.0) == pytest.approx(0.5115, abs=0.0001)
+    assert activities.activity_coefficient(0.1, 25.0) == pytest.approx(0.781, abs=0.001)
+    # Calcium nitrate: (0.1 * 2^2 + 0.2 * 1^2) / 2.
+    assert activities.ionic_strength(np.array([0.1, 0.2]), np.array([2, -1])) == pytest.approx(0.3)
+
+
+def test_silver_electrode_readings_are_taken_from_the_first_window_without_drift() -> None:
+    electrodes = import_task_module("nernst-solutions", "nernst.electrodes")
+    minutes = np.arange(8) * 0.5
+    falling = np.array([9.0, 7.0, 5.0, 5.0, 5.0, 5.0, 5.0, 8.0])
+    assert electrodes.settled_potential(minutes, falling) == 5.0
+    assert electrodes.settled_potential(minutes, 2.0 * minutes) == pytest.approx(5.0)  # the last five: 3, 4, 5, 6, 7
+    activities, scatter = 10.0 ** -np.arange(1, 7), RNG.normal(0, 1, 6)
+    reference = stats.linregress(np.log10(activities), scatter)
+    calibration = electrodes.fit_electrode(activities, scatter)
+    assert calibration[:2] == pytest.approx((reference.intercept, reference.slope))
+    assert calibration.residual_sd == pytest.approx(
+        math.sqrt(np.var(scatter) * 6 * (1 - reference.rvalue**2) / (6 - 2))
+    )
+
+
+def test_silver_junction_potentials_agree_with_published_ones_and_vanish_between_like_ions() -> None:
+    junctions = import_task_module("nernst-solutions", "nernst.junctions")
+    charges, conductivities = np.array([1, 1, -1]), np.array([349.8, 73.5, 76.35])  # H+, K+ and Cl-
+    acid, salt = np.array([0.1, 0.0, 0.1]), np.array([0.0, 0.1, 0.1])
+    # Lewis and Sargent (1909): RT/F ln(426.15 / 149.85) = 26.9 mV, the salt positive because protons are faster.
+    assert junctions.junction_potential(acid, salt, charges, conductivities, 25.0) == pytest.approx(26.85, abs=0.02)
+    # One salt in two dilutions: (t+ - t-) RT/F ln(c1 / c2), t+ = 349.8 / 426.15, here for a tenfold dilution.
+    share = (349.8 - 76.35) / 426.15
+    diluted = junctions.junction_potential(acid, acid / 10, charges, conductivities, 25.0)
+    assert diluted == pytest.approx(share * 59.16, abs=0.01)
+    # J = (1 - 2 t) x, with t = 0.4.
+    ideal = np.array([20.0, 40.0, 90.0])
+    assert junctions.fit_transference(ideal, 0.2 * ideal) == pytest.approx((0.4, 0.0))
+    # Residuals of +1 and -1 at x = 3 and 3: v = 2, the sum of squares 18, so that the error of b is 1/3.
+    assert junctions.fit_transference(np.array([3.0, 3.0]), np.array([1.0, -1.0])) == pytest.approx((0.5, 1 / 6))
+
+
+def test_silver_halide_solubility_product_counts_the_silver_that_did_not_precipitate() -> None:
+    halides = import_task_module("nernst-solutions", "nernst.halides")
+    # Free silver 0.0008 / 0.8 = 0.001; free halide 0.01 - 0.002 + 0.001 = 0.009; K = 0.0008 * 0.8 * 0.009.
+    assert halides.solubility_product(0.0008, 0.01, 0.002, 0.8) == pytest.approx(5.76e-6)

@@ -3,6 +3,9 @@
 from django.urls import path
 
 from simulation.web import calls, catalogue, episode_list, episodes, human_agent, run_list, runs, twins
+from simulation.web.replication import episode_list as code_episode_list
+from simulation.web.replication import episodes as code_episodes
+from simulation.web.replication import masks, order, tasks
 
 app_name = "simulation"
 
@@ -38,4 +41,17 @@ urlpatterns = [
     path("twins/new/", twins.start_twins, name="new_twins"),
     path("twins/<uuid:code>/", twins.show_twin, name="twin"),
     path("twins/<uuid:code>/retry/", twins.retry_twin, name="retry_twin"),
+    path("replication/", tasks.list_tasks, name="tasks"),
+    path("replication/new/", order.start_code_run, name="new_code_run"),
+    path("replication/tasks/<slug:slug>/", tasks.show_task, name="task"),
+    path("replication/tasks/<slug:slug>/gold/", tasks.show_gold, name="task_gold"),
+    path("replication/masks/<slug:slug>/<slug:key>/", masks.show_mask, name="mask"),
+    path("replication/episodes/", code_episode_list.list_code_episodes, name="code_episodes"),
+    path("replication/episodes/act/", code_episode_list.act_on_code_episodes, name="act_on_code_episodes"),
+    path("replication/episodes/<uuid:code>/", code_episodes.show_code_episode, name="code_episode"),
+    path("replication/episodes/<uuid:code>/steps/<int:number>/", code_episodes.show_code_step, name="code_step"),
+    path("replication/episodes/<uuid:code>/diff/", code_episodes.show_code_diff, name="code_diff"),
+    path("replication/episodes/<uuid:code>/file/", code_episodes.show_code_file, name="code_file"),
+    path("replication/episodes/<uuid:code>/stop/", code_episodes.stop_code_episode, name="stop_code_episode"),
+    path("replication/episodes/<uuid:code>/retry/", code_episodes.retry_code_episode, name="retry_code_episode"),
 ]

@@ -148,12 +148,15 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
         simulation:experiments simulation:experiment simulation:actions simulation:episodes simulation:episode
         simulation:beside simulation:run simulation:run_calls simulation:call simulation:call_request
         simulation:call_reply simulation:models simulation:twin simulation:twins simulation:runs
+        simulation:tasks simulation:task simulation:mask simulation:code_episodes simulation:code_episode
+        simulation:code_step simulation:code_diff simulation:code_file
         """,
     ),
     (
         _allow_staff(BOTH),
         """
         simulation:new_episodes simulation:new_person simulation:play simulation:continue_run simulation:new_twins
+        simulation:new_code_run
         """,
     ),
     (
@@ -162,7 +165,8 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
         simulation:act_on_episodes simulation:act_on_runs
         simulation:stop_episode simulation:retry_episode simulation:stop_run simulation:pause_run
         simulation:resume_run simulation:try_again simulation:request_verdicts simulation:request_run_verdicts
-        simulation:retry_twin
+        simulation:retry_twin simulation:task_gold simulation:act_on_code_episodes simulation:stop_code_episode
+        simulation:retry_code_episode
         """,
     ),
     # The API needs a token and no session in every request: ratings.api checks what the token grants
@@ -170,7 +174,7 @@ _ROWS: tuple[tuple[AccessRow, str], ...] = (
         _allow_everybody(READ),
         """
         api:openapi api:studies api:study api:items api:item api:ratings api:statistics api:contrasts
-        api:episodes api:episode api:transcript
+        api:episodes api:episode api:transcript api:tasks api:code_episodes api:code_episode
         """,
     ),
 )

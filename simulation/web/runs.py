@@ -19,6 +19,7 @@ from simulation.models import CodeEpisode, Episode, Job, MissingReview, ModelCal
 from simulation.runs import control, create, failure_reasons
 from simulation.web import access, episodes
 from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
+from simulation.web.replication.episode_rows import code_episodes_for_list, make_code_episode_row
 from simulation.web.run_forms import BudgetForm, EpisodesForm
 from simulation.web.transcript import format_duration
 from simulation.web.twins import make_twin_row
@@ -148,6 +149,8 @@ def show_run(request: StaffRequest, code: UUID) -> HttpResponse:
         "page": page,
         "lines": [episodes.make_episode_row(one) for one in page] if row.kind == "episodes" else [],
         "twins": [make_twin_row(one) for one in page] if row.kind == "twins" else [],
+        "code_lines": (code_lines := [make_code_episode_row(one) for one in page] if row.kind == "code" else []),
+        "by_rules": any(line.by_rules for line in code_lines),
         "jobs": jobs,
         **_missing_verdicts(row),
         "open_jobs": access.find_linkable_jobs(request.user, jobs),
@@ -175,12 +178,8 @@ def _rows_of_run(row: Run) -> QuerySet[Any]:
     if row.kind == "episodes":
         return episodes.episodes_for_list().filter(run=row).order_by(urgency, "experiment__name", "replicate", "-pk")
     if row.kind == "code":
-        long_columns = ("pending", "memory", "reported", "mask__task__data", "mask__validation")
-        return (
-            row.code_episodes.select_related("mask__task")
-            .defer(*long_columns)
-            .order_by(urgency, "mask", "replicate", "-pk")
-        )
+        order = ("mask__task__slug", "mask__n", "mask__key", "replicate", "-pk")
+        return code_episodes_for_list().filter(run=row).order_by(urgency, *order)
     # Outcomes and differences are large and are shown on the twin's own page.
     rows = row.twins.select_related("transition__episode__experiment")
     hidden = [f"transition__episode__{name}" for name in ("initial", "pending", "memory", "experiment__data")]

@@ -35,3 +35,19 @@ def save_proof(folder: Path, proof: TaskProof) -> None:
     temporary = path.with_suffix(".new")
     temporary.write_text(json.dumps(proof.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     temporary.replace(path)
+
+
+def find_newest_proof(folder: Path, slug: str, task_sha256: str) -> TaskProof | None:
+    """Return the newest stored proof of this version of a task, whatever its options, or None if there is none that can be read."""
+    try:
+        paths = sorted(folder.glob(f"{slug}-*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    except OSError:
+        return None
+    for path in paths[:50]:
+        try:
+            proof = TaskProof.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if proof.slug == slug and proof.task_sha256 == task_sha256:
+            return proof
+    return None

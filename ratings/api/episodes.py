@@ -19,7 +19,7 @@ router = Router(tags=["laboratory"])
 _DEFERRED_FIELDS = ("initial", "pending", "memory", "experiment__data", "run__setup")
 
 
-def _create_filter_field(max_length: int, description: str) -> Any:
+def create_filter_field(max_length: int, description: str) -> Any:
     """Return the field of a text filter. It rejects NUL characters, which PostgreSQL does not accept in text."""
     return Field("", max_length=max_length, pattern=r"^[^\x00]*$", description=description)
 
@@ -27,9 +27,9 @@ def _create_filter_field(max_length: int, description: str) -> Any:
 class EpisodeQuery(PageQuery):
     """Filters for episodes. An empty filter selects all; a value that no episode has gives an empty list."""
 
-    experiment: str = _create_filter_field(80, "Only episodes of this experiment, by its short name.")
-    cast: str = _create_filter_field(80, "Only episodes of this cast.")
-    status: str = _create_filter_field(20, "Only episodes with this status.")
+    experiment: str = create_filter_field(80, "Only episodes of this experiment, by its short name.")
+    cast: str = create_filter_field(80, "Only episodes of this cast.")
+    status: str = create_filter_field(20, "Only episodes with this status.")
 
 
 @read_operation(router, "/episodes", "episodes", ["episodes:read"], schemas.Episodes, 400, 404)

@@ -152,6 +152,59 @@ class Episodes(ApiModel):
     next: str | None = NEXT_PAGE_FIELD
 
 
+class ReplicationTask(ApiModel):
+    """A replication task without its code and paper, and without reference values."""
+
+    task: str = Field(description="Short name of the task.")
+    name: str
+    summary: str
+    sha256: str = Field(description="Digest of everything in the task.")
+    experiments: list[str] = Field(description="Short names of the laboratory experiments to which the study belongs.")
+    packages: list[str]
+    functions: list[dict[str, str]] = Field(description="Functions that can be hidden: id, path and name.")
+    test_cases: list[dict[str, Any]] = Field(description="Experiments of the task: id, title and names of results.")
+    invalid_reason: str = Field(description="Why the task cannot be ordered; empty if it can.")
+
+
+class ReplicationTasks(ApiModel):
+    data: list[ReplicationTask]
+    next: str | None = NEXT_PAGE_FIELD
+
+
+class CodeEpisode(ApiModel):
+    """One attempt at a mask of a task, without steps, code, reported numbers and reference values."""
+
+    code: UUID
+    run: UUID
+    task: str = Field(description="Short name of the task.")
+    mask: str = Field(description="Key of the mask, such as u3-004.")
+    functions: list[str] = Field(description="Ids of the hidden functions.")
+    cast: str
+    by_rules: bool = Field(description="True if the agent is rules: its outcome is no result of a language model.")
+    conditions: dict[str, Any] = Field(description="What the agent sees, the profile, and the limits.")
+    replicate: int
+    counts: bool = Field(description="False if a retry has replaced this code episode.")
+    status: str
+    reason: str = Field(description="Why it failed, is blocked or waits; empty if nothing is wrong.")
+    steps: int
+    sandbox_seconds: float
+    seed: int
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: str | None = Field(description="What the grading concludes; null until it is complete.")
+    paper_pass: bool | None = Field(description="Whether all reported numbers are within 5 % of the reference.")
+    measured: bool | None = Field(
+        description="Whether the functions give the right numbers on the public data; null: not run."
+    )
+    robust: bool | None = Field(description="The same on secret data.")
+
+
+class CodeEpisodes(ApiModel):
+    data: list[CodeEpisode]
+    next: str | None = NEXT_PAGE_FIELD
+
+
 class Step(ApiModel):
     """One step, without prompts, replies or any part of the simulator's ledger."""
 

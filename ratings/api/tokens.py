@@ -32,7 +32,7 @@ SCOPE_DESCRIPTIONS: Mapping[str, str] = {
     "items:unblinded": "sources of items and ratings after unblinding",
     "ratings:read": "ratings; their sources only together with items:unblinded",
     "statistics:read": "the analysis of unblinded studies",
-    "episodes:read": "episodes of the laboratory (staff only)",
+    "episodes:read": "episodes of the laboratory, replication tasks and code episodes (staff only)",
     "transcripts:read": "transcripts of episodes: actions and outcomes, without prompts and replies (staff only)",
 }
 LABORATORY_SCOPES = frozenset({"episodes:read", "transcripts:read"})

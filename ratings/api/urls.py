@@ -12,7 +12,7 @@ from ninja import NinjaAPI
 from ninja.renderers import BaseRenderer
 from pydantic_core import to_json
 
-from ratings.api import episodes, items, responses, studies
+from ratings.api import episodes, items, replication, responses, studies
 from ratings.api.tokens import TokenAuth
 
 app_name = "api"
@@ -43,7 +43,10 @@ api = NinjaAPI(
     urls_namespace=app_name,
 )
 responses.register_error_handlers(api)
-for router in (studies.router, items.router, items.ratings_router, studies.statistics_router, episodes.router):
+_ROUTERS = (
+    studies.router, items.router, items.ratings_router, studies.statistics_router, episodes.router, replication.router,
+)  # fmt: skip
+for router in _ROUTERS:
     api.add_router("", router)
 
 

@@ -159,11 +159,12 @@ def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
     limit = MAX_SHOWN_ALL if request.GET.get("all") == "1" else MAX_SHOWN
     answer, reply = _parse_answer(row), decode_bytes(bytes(row.reply or b""))
     # Every turn and attempt of the unit to which the call belongs.
-    unit = ("episode_id", "twin_id", "job_id", "number", "role", "speaker")
+    unit = ("episode_id", "twin_id", "job_id", "code_episode_id", "number", "role", "speaker")
     others = ModelCall.objects.filter(**{name: getattr(row, name) for name in unit}).order_by("turn", "attempt")
     context = about | {
         "twin": row.twin,
         "episode": row.twin.transition.episode if row.twin else row.episode,
+        "code_episode": row.code_episode,
         "others": [make_call_row(other) for other in defer_texts(others)],
         "conversation": [{"by": by, "text": make_visible(text, limit)} for by, text in iter_conversation(body)],
         "answer": make_visible(answer, limit) if answer else None,
@@ -236,11 +237,13 @@ def _parse_answer(row: ModelCall) -> str:
 
 def _get_call(code: UUID) -> ModelCall:
     rows = ModelCall.objects.select_related(
-        "run", "job", "twin__transition__episode__experiment", "episode__experiment"
+        "run", "job", "twin__transition__episode__experiment", "episode__experiment", "code_episode__mask__task"
     )
     # The columns of the episode are large, and the page of one call shows none of them.
     long_fields, places = ("initial", "memory", "experiment__data"), ("episode__", "twin__transition__episode__")
     hidden = [f"{place}{name}" for place in places for name in long_fields]
+    hidden += [f"code_episode__{name}" for name in ("pending", "memory", "reported")]
+    hidden += ["code_episode__mask__task__data", "code_episode__mask__validation"]
     rows = rows.defer("run__setup", "job__result", "twin__outcome", "twin__transition__step", *hidden)
     return get_object_or_404(rows, code=code)
 

@@ -16,7 +16,7 @@ from ratings.raters import invitations
 from ratings.results.benchmarks import DOCUMENT_VERSION, document, store
 from ratings.studies import lifecycle, public_page
 from simulation.models import Transition, Twin, VettingSample
-from tests.support import call_factories, job_factories, run_factory, study_factory
+from tests.support import call_factories, code_episodes, job_factories, run_factory, study_factory
 from tests.support.laboratory_rows import store_laboratory
 
 PEOPLE = ("stranger", "nobody", "rater", "other rater", "analyst", "admin", "other admin", "superuser")
@@ -107,6 +107,8 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
     transition = Transition.objects.first()
     call = call_factories.create_answered_call(transition.episode)
     job = job_factories.create_job(f"study/{study.slug}", "done")
+    code_episode = code_episodes.create_graded_episode()
+    mask = code_episode.mask
     benchmark = store.freeze_benchmark("Walked benchmark", [transition.episode.run], admin)
     _store_result(benchmark)
     codes: dict[str, UUID] = {
@@ -123,6 +125,9 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         },
         **{f"simulation:{n}": Twin.objects.first().code for n in ("twin", "retry_twin")},
         **{f"simulation:{n}": call.code for n in ("call", "call_request", "call_reply")},
+        **{f"simulation:{n}code_episode": code_episode.code for n in ("", "stop_", "retry_")},
+        **{f"simulation:code_{n}": code_episode.code for n in ("step", "diff", "file")},
+        "api:code_episode": code_episode.code,
     }
     return {
         "slug": study.slug,
@@ -142,6 +147,9 @@ def _build_url_values(world: World, member: Membership, admin: User) -> dict[str
         "ratings:benchmark_figure name": "pass_at_k",
         "ending": "svg",
         "number": member.pk,
+        **{f"simulation:{n} slug": mask.task.slug for n in ("task", "task_gold", "mask")},
+        "simulation:mask key": mask.key,
+        "simulation:code_step number": 1,
         "job": job.code,
         "file": job_factories.create_job_file(job).pk,
         "rater": rater.code,

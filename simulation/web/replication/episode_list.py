@@ -54,9 +54,17 @@ class CodeEpisodeFilter(forms.Form):
     def filter_rows(self, rows: QuerySet[CodeEpisode]) -> QuerySet[CodeEpisode]:
         self.is_valid()
         chosen = self.cleaned_data
-        names = {"task": "mask__task", "n": "mask__n", "outcome": "grading__outcome", "cast": "cast", "status": "status"}
+        names = {
+            "task": "mask__task",
+            "n": "mask__n",
+            "outcome": "grading__outcome",
+            "cast": "cast",
+            "status": "status",
+        }
         lookups = {names[name]: chosen[name] for name in names if chosen.get(name) not in (None, "")}
-        return rows.filter(match_words(chosen.get("q", ""), "mask__task__name", "mask__task__slug", "mask__key", "cast"), **lookups)
+        return rows.filter(
+            match_words(chosen.get("q", ""), "mask__task__name", "mask__task__slug", "mask__key", "cast"), **lookups
+        )
 
     @property
     def is_filtered(self) -> bool:

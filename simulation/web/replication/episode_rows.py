@@ -14,7 +14,13 @@ from wetbench_site.text import format_count
 _LONG_FIELDS = ("pending", "memory", "reported")
 _LABELS = {"cancelled": "Stopped", "unreadable_out": "Unreadable replies"}
 _BAD = ("failed", "blocked", "unreadable_out")
-_OUTCOME_TONES = {"solved": "ok", "unreported": "warn", "reported_only": "warn", "fault": "danger", "tampered": "danger"}
+_OUTCOME_TONES = {
+    "solved": "ok",
+    "unreported": "warn",
+    "reported_only": "warn",
+    "fault": "danger",
+    "tampered": "danger",
+}
 
 
 class CodeEpisodeRow(NamedTuple):

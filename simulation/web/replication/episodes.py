@@ -70,7 +70,13 @@ def _list_limits(line: CodeEpisodeRow) -> list[LimitRow]:
     terms, row = line.episode.conditions, line.episode
     seconds = float(terms.get("seconds", 0))
     rows = [
-        LimitRow("Steps", str(line.steps), str(line.limit), str(max(0, line.limit - line.steps)), _share(line.steps, line.limit)),
+        LimitRow(
+            "Steps",
+            str(line.steps),
+            str(line.limit),
+            str(max(0, line.limit - line.steps)),
+            _share(line.steps, line.limit),
+        ),
         LimitRow(
             "Sandbox time",
             f"{row.sandbox_seconds:,.1f} s",
@@ -84,7 +90,10 @@ def _list_limits(line: CodeEpisodeRow) -> list[LimitRow]:
         return rows
     spent, limit = run_usage.sum_episode_cost(row), Decimal(str(cost))
     left = max(Decimal(0), limit - spent)
-    return [*rows, LimitRow("Cost", f"${spent:.4f}", f"${limit:.2f}", f"${left:.4f}", _share(float(spent), float(limit)))]
+    return [
+        *rows,
+        LimitRow("Cost", f"${spent:.4f}", f"${limit:.2f}", f"${left:.4f}", _share(float(spent), float(limit))),
+    ]
 
 
 def _share(used: float, limit: float) -> float:
@@ -126,7 +135,9 @@ def _find_task(row: CodeEpisode) -> tuple[Task | None, str]:
         return None, str(error)
 
 
-def _list_steps(row: CodeEpisode, steps: list[Any], runs: list[SandboxRun], last: int | None) -> list[transcripts.CodeStepView]:
+def _list_steps(
+    row: CodeEpisode, steps: list[Any], runs: list[SandboxRun], last: int | None
+) -> list[transcripts.CodeStepView]:
     """Return the views of steps with their sandboxes and calls. `last` is the number of steps if these are the last ones."""
     numbers = [step.number for step in steps]
     condition = Q(number__in=numbers)
@@ -137,7 +148,9 @@ def _list_steps(row: CodeEpisode, steps: list[Any], runs: list[SandboxRun], last
         calls.setdefault(min(call.number, numbers[-1]) if numbers else call.number, []).append(call)
     sandboxes = {run.number: run for run in runs if run.purpose == "tool"}
     return [
-        transcripts.build_step(step, sandboxes.get(step.number), group_calls(own) if (own := calls.get(step.number)) else None)
+        transcripts.build_step(
+            step, sandboxes.get(step.number), group_calls(own) if (own := calls.get(step.number)) else None
+        )
         for step in steps
     ]
 
@@ -159,6 +172,8 @@ def show_code_diff(request: StaffRequest, code: UUID) -> HttpResponse:
     row = get_object_or_404(code_episodes_for_list().select_related("initial", "present"), code=code)
     before, after = dict(row.initial.entries), dict(row.present.entries)
     path = request.GET.get("path", "")
+    if not path:
+        return redirect("simulation:code_episode", code=row.code)
     try:
         diffs = workspaces.compare_trees(before, after, only=path) if path in {*before, *after} else []
     except LabError as error:
@@ -173,15 +188,22 @@ def show_code_diff(request: StaffRequest, code: UUID) -> HttpResponse:
 @staff_page
 def show_code_file(request: StaffRequest, code: UUID) -> HttpResponse:
     """Show one file of the present workspace (`?path=`)."""
-    row = get_object_or_404(code_episodes_for_list().only("present_id", "code"), code=code)
+    row = get_object_or_404(code_episodes_for_list(), code=code)
     path = request.GET.get("path", "")
+    if not path:
+        return redirect("simulation:code_episode", code=row.code)
     try:
         content = stored_trees.load_file(row.present_id, path)
     except LabError as error:
         raise Http404 from error
     if content is None:
         raise Http404
-    context = {"line": make_code_episode_row(row), "path": path, "size": len(content), "text": show_whole_text(decode_bytes(content))}
+    context = {
+        "line": make_code_episode_row(row),
+        "path": path,
+        "size": len(content),
+        "text": show_whole_text(decode_bytes(content)),
+    }
     return render(request, "simulation/replication/file.html", context)
 
 

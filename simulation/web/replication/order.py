@@ -189,7 +189,9 @@ class CodeRunForm(StartForm, BudgetFields):
         if line and line.is_ready and total:
             setup = code_cast_availability.freeze_code_cast(line.name)
             steps = _read_number(self["steps"].value(), 1000) or _DEFAULTS.steps
-            worst = run_usage.estimate_code_episodes(setup, hidden * attempts, steps, _read_amount(self["cost"].value()))
+            worst = run_usage.estimate_code_episodes(
+                setup, hidden * attempts, steps, _read_amount(self["cost"].value())
+            )
         missing = sum(not validated for _, validated in drawn)
         needs = "Choose at least one task, numbers of hidden functions that it has, masks and attempts."
         return {

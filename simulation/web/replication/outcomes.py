@@ -118,14 +118,15 @@ def _list_metrics(grade: Grade, task: Task | None, secret_names: Sequence[str]) 
 
     rows = []
     for key in keys:
-        gold = next((rows[key].gold for name in ("reported", "measured") if (rows := by_source.get(name, {})) and key in rows), None)
+        sources = [by_source[name] for name in ("reported", "measured") if key in by_source.get(name, {})]
+        gold = "–" if not sources else format_value(sources[0][key].gold)
         rows_secret = [build_cell(name, key, with_value=False) for name in secret_names]
         rows.append(
             MetricRow(
                 key[0],
                 key[1],
                 units.get(key, ""),
-                "–" if gold is None else format_value(gold),
+                gold,
                 build_cell("reported", key),
                 build_cell("measured", key),
                 rows_secret,
@@ -139,8 +140,12 @@ def _build_function(identifier: str, name: str, patch: Mapping[str, Any], grade:
     entry = grade.probes.functions.get(identifier) if grade and grade.probes else None
     probe = ""
     if entry:
-        probe = f"{entry.matched} of {entry.calls} recorded calls return the same" + (f"; {entry.note}" if entry.note else "")
-    return PatchedFunction(identifier, name, None if body is None else preview_text(body, _MAX_BODY_LENGTH), probe[:400])
+        probe = f"{entry.matched} of {entry.calls} recorded calls return the same" + (
+            f"; {entry.note}" if entry.note else ""
+        )
+    return PatchedFunction(
+        identifier, name, None if body is None else preview_text(body, _MAX_BODY_LENGTH), probe[:400]
+    )
 
 
 def format_value(value: MetricValue) -> str:

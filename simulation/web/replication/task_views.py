@@ -138,9 +138,11 @@ def list_functions(task: Task, proof: TaskProof | None) -> list[FunctionRow]:
         body = locate_body(source, find_functions(source)[function.name])
         cases = entry.cases if entry else reached.get(function.id, ())
         is_essential = entry.is_essential(not proof.options.quick) if entry and proof else None
-        counts = (entry.calls, entry.depth) if entry else (None, None)
+        calls, depth = (entry.calls, entry.depth) if entry else (None, None)
         rows.append(
-            FunctionRow(function.id, function.name, function.path, body.last - body.first + 1, *counts, cases, is_essential)
+            FunctionRow(
+                function.id, function.name, function.path, body.last - body.first + 1, calls, depth, cases, is_essential
+            )
         )
     return rows
 

@@ -88,7 +88,9 @@ def _build_context(request: StaffRequest, slug: str, with_gold: bool) -> dict[st
     task, proof = tasks.get_task(row), task_views.find_proof(row)
     results = GoldResult.objects.filter(task=row, task_sha256=row.sha256, variant=BASE_VARIANT, profile="full")
     gold = results.values_list("values", flat=True).first() if with_gold else None
-    masks = Mask.objects.filter(task=row, task_sha256=row.sha256).defer("validation").order_by("n", "mode", "index", "pk")
+    masks = (
+        Mask.objects.filter(task=row, task_sha256=row.sha256).defer("validation").order_by("n", "mode", "index", "pk")
+    )
     counted = masks.annotate(n_episodes=Count("episodes"))
     page = Paginator(counted, _MASKS_PER_PAGE).get_page(request.GET.get("page"))
     total, validated = task_views.count_masks([row]).get(row.pk, (0, 0))

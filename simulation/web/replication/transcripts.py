@@ -12,7 +12,11 @@ from simulation.web.calls import CallGroup, VisibleText
 from simulation.web.replication.text_previews import preview_text, show_whole_text
 
 STEPS_PER_PAGE = 20
-_ARGUMENT_SHOWN, _OBSERVATION_SHOWN, _NOTE_SHOWN = 900, 1400, 900  # bytes on the page; the rest is loaded when it is opened
+_ARGUMENT_SHOWN, _OBSERVATION_SHOWN, _NOTE_SHOWN = (
+    900,
+    1400,
+    900,
+)  # bytes on the page; the rest is loaded when it is opened
 _TONES = {"refused": "danger", "unreadable": "danger", "stopped": "warn"}
 
 

@@ -34,7 +34,10 @@ def show_workspace(initial: Tree, present: Tree, show_all: bool = False) -> Work
     """Return the files of the present workspace and their differences from the masked tree, with at most two queries."""
     before, after = (dict(tree.entries) for tree in (initial, present))
     sizes = dict(Blob.objects.filter(pk__in=set(after.values())).values_list("sha256", "size"))
-    rows = [FileRow(path, _name_state(path, before, after), sizes.get(after.get(path, ""))) for path in sorted({*before, *after})]
+    rows = [
+        FileRow(path, _name_state(path, before, after), sizes.get(after.get(path, "")))
+        for path in sorted({*before, *after})
+    ]
     rows.sort(key=lambda row: not row.state)  # changed files first
     try:
         diffs = compare_trees(before, after)

@@ -86,7 +86,9 @@ class CodeRunForm(StartForm, BudgetFields):
         initial=1,
         help_text="Drawn with a fixed seed, so that casts are compared on the same masks.",
     )
-    mode = forms.ChoiceField(label="How masks are drawn", choices=[(name, _MODE_TEXTS[name]) for name in MODES])
+    mode = forms.ChoiceField(
+        label="How masks are drawn", choices=[(name, _MODE_TEXTS[name]) for name in MODES], initial="uniform"
+    )
     cast = forms.ChoiceField(
         choices=lambda: [(name, name) for name in code_cast_availability.list_names()],
         widget=forms.RadioSelect,

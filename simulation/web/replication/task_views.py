@@ -17,11 +17,12 @@ from simulation.replication.values import Metric, Task, TaskValues
 from simulation.web.replication.outcomes import format_value
 
 _MARK = "\x02"  # surrounds a slot while the paper is split; no paper can contain it (it is not storable)
+_LIST = re.compile(r"[-*] |\d+\. ")
 _HEADING = re.compile(r"^(#{1,4}) +(.*)$")
 
 
 class PaperPart(NamedTuple):
-    """A heading or a paragraph. `kind`: title, heading, code or text. `pieces`: texts, each with whether it is a slot."""
+    """A heading or a paragraph. `kind`: title, heading, code, lines (a list) or text. `pieces`: texts, each with whether it is a slot."""
 
     kind: str
     pieces: Sequence[tuple[str, bool]]
@@ -114,7 +115,7 @@ def split_paper(task: Task, gold: TaskValues | None) -> list[PaperPart]:
             if heading and "\n" not in block:
                 parts.append(PaperPart("title" if len(heading[1]) == 1 else "heading", _split_slots(heading[2])))
             elif block.strip():
-                kind = "code" if block.startswith(("    ", "\t", "|")) else "text"
+                kind = "code" if block.startswith(("    ", "\t", "|")) else "lines" if _LIST.match(block) else "text"
                 parts.append(PaperPart(kind, _split_slots(block)))
     return parts
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.db import transaction
 
-from simulation.casts.load_files import LoadCounts
 from simulation.lab.errors import LabError, TaskChanged
 from simulation.models import CodeEpisode, Experiment, ReplicationTask
 from simulation.replication.tasks.task_files import (
@@ -17,6 +17,9 @@ from simulation.replication.tasks.task_files import (
 )
 from simulation.replication.values import Task
 
+if TYPE_CHECKING:
+    from simulation.casts.load_files import LoadCounts
+
 FOLDER_NAME = "replication"  # of the task folders, below that of the other data files
 # By hash, so that no entry can be out of date. A task is parsed once per process.
 _tasks: dict[str, Task] = {}
@@ -27,8 +30,11 @@ class UnknownTaskError(LabError):
     """There is no replication task of that name. The message lists the known ones."""
 
 
-def load_tasks(folder: Path) -> LoadCounts:
+def load_tasks(folder: Path) -> "LoadCounts":
     """Load every task folder below `folder`. Raise LabError with every problem of all folders before anything is written."""
+    # Here, because it imports the agents of all casts, which pages that read tasks do not need.
+    from simulation.casts.load_files import LoadCounts
+
     parsed, problems = [], []
     for task_folder in list_task_folders(folder):
         try:

@@ -30,6 +30,9 @@ class Command(SafeCommand):
         parser.add_argument(
             "--seed-argument", default="", help="argument of the commands that is a random seed, without its hyphens"
         )
+        parser.add_argument(
+            "--only", action="append", default=[], help="autoexperiment: id of a paper; may be repeated"
+        )
         parser.add_argument("--commit", default="", help="git: full hash of the commit")
         parser.add_argument("--folder", default="", help="git: folder of the task in the commit")
         parser.add_argument("--task-file", type=Path, help="git: task.json in place of that of the commit")

@@ -41,7 +41,15 @@ def imported(tmp_path_factory):
     os.mkfifo(code / "pipe.csv")
     out, printed = tmp_path_factory.mktemp("out"), io.StringIO()
     with pytest.raises(CommandError) as ended:
-        call_command("import_tasks", str(source), "--format=autoexperiment", f"--out={out}", "--json", stdout=printed)
+        call_command(
+            "import_tasks",
+            str(source),
+            "--format=autoexperiment",
+            "--only=1234.56789",
+            f"--out={out}",
+            "--json",
+            stdout=printed,
+        )
     return out, json.loads(printed.getvalue()), ended.value.returncode
 
 

@@ -137,11 +137,12 @@ def generate_variants(task: Task, numbers: Sequence[int], sandbox: Sandbox) -> d
     if result.exit != 0 or result.files is None or result.left_out:
         reason = result.killed or "; ".join(result.left_out) or result.output[-1000:] or f"exit status {result.exit}"
         raise TaskRunError(f"{task.slug}: generate.py failed for {', '.join(map(str, numbers))}: {reason}")
-    data: dict[int, dict[str, bytes]] = {number: {} for number in numbers}
+    folders: dict[str, dict[str, bytes]] = {str(number): {} for number in numbers}
     for path, content in result.files.items():
-        number, _, name = path.partition("/")
-        if name:
-            data[int(number)][name] = content
+        folder, _, name = path.partition("/")
+        if name and folder in folders:
+            folders[folder][name] = content
+    data = {number: folders[str(number)] for number in numbers}
     if empty := [number for number in numbers if not data[number]]:
         raise TaskRunError(f"{task.slug}: generate.py wrote no file for {', '.join(map(str, empty))}")
     return data
@@ -176,7 +177,7 @@ def run_cases(
     # A test case that does not end may take its own time on every variant, but not the time of all others on all variants.
     seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
     result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, stop=stop)
-    replies, tampered = _read_lines(result, runs)
+    replies, tampered = _read_lines(result, runs, variants)
     outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
     missing = [run for run in runs if run not in replies]
     if (missing or result.exit != 0) and not result.killed:
@@ -203,7 +204,7 @@ def run_trees(
     total = min(600, limit * len(runs) + _START_SECONDS)
     ordered = sorted(runs, key=lambda run: run.tree)
     result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total)
-    replies, _ = _read_lines(result, ordered)
+    replies, _ = _read_lines(result, ordered, variants)
     return {run: _read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs}
 
 
@@ -216,7 +217,7 @@ def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full")
     total = task.seconds * len(runs) * 2 + _START_SECONDS  # tracing takes up to twice the time
     arguments = (sandbox, profile, task.seconds * 2, total)
     result = _send_runs(task, task.code, [{}], runs, {0: data}, *arguments, trace=True)
-    replies, _ = _read_lines(result, runs)
+    replies, _ = _read_lines(result, runs, {0: data})
     calls = {}
     for run in runs:
         reply = replies.get(run, _explain_missing(result))
@@ -248,9 +249,11 @@ def _send_runs(
     trace: bool = False,
     stop: Event | None = None,
 ) -> SandboxResult:
+    # Inside, a variant is known by its position: from its number and the generator, anyone could compute its gold values.
+    positions = {variant: position for position, variant in enumerate(variants)}
     job = {
         "trees": [dict(tree) for tree in trees],
-        "runs": [list(run) for run in runs],
+        "runs": [[run.tree, positions[run.variant], run.case] for run in runs],
         "imports": [*_STANDARD, *(name for package in task.packages for name in _IMPORTS.get(package, ()))],
         "seconds": seconds,
         "trace": trace,
@@ -261,7 +264,11 @@ def _send_runs(
         "job.json": json.dumps(job).encode(),
     }
     files |= {path: text.encode(errors="surrogatepass") for path, text in code.items()}
-    files |= {f"data/{number}/{name}": content for number, data in variants.items() for name, content in data.items()}
+    files |= {
+        f"data/{positions[variant]}/{name}": content
+        for variant, data in variants.items()
+        for name, content in data.items()
+    }
     return sandbox.run(
         ["python3", "/input/measure.py"],
         {},
@@ -274,9 +281,11 @@ def _send_runs(
     )
 
 
-def _read_lines(result: SandboxResult, runs: Iterable[Run]) -> tuple[dict[Run, _Reply], list[str]]:
-    """Return the replies by run, and the lines that the driver cannot have written."""
-    expected = set(runs)
+def _read_lines(
+    result: SandboxResult, runs: Iterable[Run], variants: Iterable[int]
+) -> tuple[dict[Run, _Reply], list[str]]:
+    """Return the replies by run, and the lines that the driver cannot have written. `variants` are in the order that was sent."""
+    expected, numbers = set(runs), dict(enumerate(variants))
     replies: dict[Run, _Reply] = {}
     tampered: list[str] = []
     lines = result.result.split(b"\n")
@@ -285,7 +294,7 @@ def _read_lines(result: SandboxResult, runs: Iterable[Run]) -> tuple[dict[Run, _
     for line in lines:
         try:
             data = parse_json(line.decode())
-            run = Run(data["tree"], data["variant"], data["case"])
+            run = Run(data["tree"], numbers[data["variant"]], data["case"])
             reply = _Reply(data["reply"], data["ended"], seconds=data["seconds"])
             types = (type(reply.text), type(reply.ended), type(reply.seconds))
             is_valid = run in expected and types in ((str, str, float), (type(None), str, float))

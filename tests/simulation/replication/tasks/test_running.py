@@ -127,6 +127,18 @@ def build_line(case, reply='{"ok": true, "values": {"mean": 1}}', **changes):
     return {"tree": 0, "variant": 0, "case": case, "reply": reply, "ended": "", "seconds": 0.5, **changes}
 
 
+def test_run_never_sends_the_number_of_a_secret_variant_into_its_sandbox(task):
+    class Recorder(ForgedSandbox):
+        def run(self, command, files, read_only, *others, **options):
+            self.sent = [*command, *read_only, *(content.decode() for content in read_only.values())]
+            return super().run()
+
+    recorder = Recorder(*(build_line(case, variant=position) for position in (0, 1) for case in ("e1", "e2")))
+    report = run_cases(task, task.code, {0: {"a": b"x"}, 86_420_971: {"a": b"x"}}, recorder)
+    assert report.tampered == () and report.get(86_420_971, "e1").values == {"mean": 1}
+    assert "data/1/a" in recorder.sent and not any("86420971" in text for text in recorder.sent)
+
+
 def test_run_accepts_exactly_one_line_for_each_test_case(task):
     good = [build_line("e1"), build_line("e2")]
     assert run_cases(task, {}, {0: {}}, ForgedSandbox(*good)).tampered == ()

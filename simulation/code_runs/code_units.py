@@ -18,7 +18,7 @@ from simulation.code_runs import code_gradings, digests, sandboxes, stored_trees
 from simulation.code_runs.conditions import Conditions, read_conditions
 from simulation.code_runs.storable import clean_call, make_storable
 from simulation.leases import Lease, RetriesExhausted
-from simulation.models import CodeEpisode, CodeStep
+from simulation.models import CodeEpisode, CodeStep, Tree
 from simulation.replication.episode_rules import (
     Spent,
     add_remark,
@@ -30,6 +30,7 @@ from simulation.replication.episode_rules import (
     limit_run,
     start_turn,
 )
+from simulation.replication.observations import cut_observation
 from simulation.replication.sandbox.base import Limits, SandboxFault
 from simulation.replication.tasks.workspaces import render_brief
 from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file, refuse_tool
@@ -198,6 +199,7 @@ def _commit_step(
     """Store the step and move the episode on in one transaction. If the step ended the episode, its grading begins."""
     lease, episode = context.lease, context.episode
     history = lease.history or []
+    result = _keep_within_storage(context, result)
     observation = make_storable(add_remark(call, result.observation) if call else result.observation)
     record = CodeStepRecord(episode.next_number, call, observation, result.refused)
     # Stored before the step that names it. If this worker dies in between, the clean-up removes what no row names.
@@ -231,6 +233,19 @@ def _commit_step(
         return False
     lease.history = steps
     return True
+
+
+def _keep_within_storage(context: UnitContext, result: ToolResult) -> ToolResult:
+    """Return the result; with the workspace as it was before, if the database holds too much of this episode already."""
+    trees = Tree.objects.filter(pk__in=context.episode.steps.values("tree_after_id"))
+    if result.files == context.files or stored_trees.has_room(trees, result.files):
+        return result
+    note = (
+        f"the workspace is as it was before: all workspaces of an episode may have "
+        f"{stored_trees.MAX_EPISODE_BYTES // 2**20} MiB of different files together"
+    )
+    text = f"{note}\n{result.observation}"
+    return result._replace(files=context.files, folder=context.episode.folder, observation=cut_observation(text))
 
 
 def _count_unreadable(steps: list[CodeStepRecord]) -> int:

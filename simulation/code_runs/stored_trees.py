@@ -6,11 +6,12 @@ import zlib
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 from django.utils import timezone
 
 from simulation.lab.errors import LabError
@@ -21,6 +22,9 @@ from simulation.replication.trees import Files, hash_blob, hash_entries
 # a worker can rely on a tree from the moment it stored it until it commits the row that names it.
 _FRESH = timedelta(days=1)
 _MAX_CACHED_BYTES = 32 * 2**20
+# All workspaces of one episode. Without it, 50 steps that write random numbers would store 800 MiB, and 1000 steps 16 GiB.
+MAX_EPISODE_BYTES = 256 * 2**20
+_SMALL_BYTES = 256 * 2**10
 _CACHED_SECONDS = 3600.0  # far less than _FRESH
 _cache_lock = threading.Lock()
 _contents: "OrderedDict[str, bytes]" = OrderedDict()  # blobs that this process used last, the latest at the end
@@ -66,6 +70,25 @@ def load_files(tree_sha256: str) -> dict[str, bytes]:
         _cache_entries(tree_sha256, entries)
     contents = load_blobs({sha for _, sha in entries})
     return {path: contents[sha] for path, sha in entries}
+
+
+def has_room(trees: QuerySet[Tree], files: Files) -> bool:
+    """Return whether a workspace can be stored beside these, which together may have MAX_EPISODE_BYTES of distinct contents.
+
+    Contents that the workspaces share count once. A small workspace always can: steps of ordinary size cost no query.
+    """
+    added = sum(map(len, files.values()))
+    if added <= _SMALL_BYTES or (trees.aggregate(total=Sum("bytes"))["total"] or 0) + added <= MAX_EPISODE_BYTES:
+        return True
+    stored = {sha for entries in trees.values_list("entries", flat=True).iterator(chunk_size=100) for _, sha in entries}
+    sizes = {sha: len(content) for content in files.values() if (sha := hash_blob(content)) not in stored}
+    if not sizes:
+        return True
+    total = sum(sizes.values())
+    pending = iter(sorted(stored))
+    while part := list(islice(pending, 500)):
+        total += Blob.objects.filter(pk__in=part).aggregate(total=Sum("size"))["total"] or 0
+    return total <= MAX_EPISODE_BYTES
 
 
 def load_file(tree_sha256: str, path: str) -> bytes | None:

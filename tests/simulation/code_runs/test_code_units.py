@@ -11,7 +11,7 @@ from django.db import connection
 from django.utils import timezone
 
 from simulation import leases
-from simulation.code_runs import code_units, sandboxes
+from simulation.code_runs import code_units, sandboxes, stored_trees
 from simulation.code_runs.conditions import Conditions
 from simulation.engine import notifications, workers
 from simulation.models import CodeEpisode, CodeStep, ReplicationTask, SandboxRun
@@ -82,6 +82,18 @@ def test_sandbox_result_is_committed_with_its_step_and_workspace(install: Instal
     assert (episode.sandbox_seconds, episode.pending) == (0.5, None)
     assert (run.state, run.exit, run.seconds, run.command) == ("done", 0, 0.5, "python run.py e1")
     assert "\x00" not in step.observation and sandbox.limits[0].seconds == 120
+
+
+def test_workspace_beyond_the_storage_of_an_episode_is_not_stored_and_its_agent_reads_why(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored_trees, "MAX_EPISODE_BYTES", 2**20)
+    install(lambda stop: build_result("written", files={"random.bin": bytes(2**20 + 1)}))
+    episode = run_unit(create_waiting_for_sandbox())
+    assert episode.present_id == episode.initial_id and episode.next_number == 2
+    observation = episode.steps.get().observation
+    assert observation.startswith("the workspace is as it was before: all workspaces of an episode may have 1 MiB")
+    assert observation.endswith("written")
 
 
 def test_late_sandbox_result_is_fenced_and_changes_nothing(install: Install) -> None:

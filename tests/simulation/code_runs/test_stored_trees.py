@@ -40,6 +40,20 @@ def test_equal_contents_are_stored_once() -> None:
     assert (Tree.objects.count(), Blob.objects.count()) == (2, 4)
 
 
+def test_workspaces_of_an_episode_have_room_until_their_distinct_contents_exceed_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stored_trees, "MAX_EPISODE_BYTES", 1000)
+    monkeypatch.setattr(stored_trees, "_SMALL_BYTES", 100)
+    data = {"data.csv": b"d" * 600}
+    for number in range(3):  # 600 + 3 * 100 bytes of distinct contents, 2,100 bytes in all
+        stored_trees.store_tree({**data, "a": bytes([number]) * 100})
+    trees = Tree.objects.all()
+    assert stored_trees.has_room(trees, {**data, "a": b"x" * 100})
+    assert not stored_trees.has_room(trees, {**data, "a": b"x" * 101})
+    assert stored_trees.has_room(trees, {"a": b"x" * 100}) and stored_trees.has_room(trees, data)
+
+
 def test_changed_blob_is_reported_and_not_returned() -> None:
     tree = stored_trees.store_tree(FILES)
     other = Blob.objects.get(pk=hash_blob(b"1,2\n"))

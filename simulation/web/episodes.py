@@ -1,6 +1,6 @@
 """Episodes as rows of a list, and the transcript of one."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from itertools import zip_longest
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -8,14 +8,15 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Case, Max, Q, QuerySet, Value, When
+from django.db.models import Case, Max, Q, QuerySet, Sum, Value, When
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
 
+from simulation.lab.hidden_steps.masks import PREFIX
 from simulation.models import Episode, EvidenceReview, Twin, Worker
-from simulation.runs import control, create, failure_reasons, people
+from simulation.runs import benches, control, create, failure_reasons, people, protocol_masks
 from simulation.web.access import StaffRequest, render_page_or_fragment, staff_action, staff_page
 from simulation.web.calls import defer_texts, group_by_step, group_calls
 from simulation.web.transcript import build_step_view
@@ -49,6 +50,16 @@ class EpisodeRow(NamedTuple):
     why: str  # failure_reasons.get_reason_key: the reason, or the status if there is none
     reason: str  # `why` in words
     help: str
+    mask: str  # which steps of the protocol were hidden; "" if the agent was given none
+
+
+def describe_mask(mask: Mapping[str, Any]) -> str:
+    """Return a stored mask in words: which steps are hidden from the agent, and its help; "" for an episode without one."""
+    if not mask:
+        return ""
+    steps = ", ".join(map(str, mask["hidden"]))
+    text = f"hidden step{'s' * (mask['n'] > 1)} {steps}" if steps else "whole protocol given"
+    return f"{text}; the steps before are done for the agent" if mask["help"] == PREFIX else text
 
 
 def make_episode_row(episode: Episode) -> EpisodeRow:
@@ -77,6 +88,7 @@ def make_episode_row(episode: Episode) -> EpisodeRow:
         why=failure_reasons.get_reason_key(status, reason),
         reason=failure_reasons.describe_reason(status, reason),
         help=failure_reasons.describe_remedy(status, reason),
+        mask=describe_mask(episode.mask),
     )
 
 
@@ -202,12 +214,28 @@ def _build_transcript(request: StaffRequest, row: Episode) -> dict[str, Any]:
         "contents": [(number, name, ok, page_of_step(number)) for number, name, ok in contents],
         "steps": [(step, by_number.get(step.number), thoughts.get(str(step.number), "")) for step in steps],
         "plan": row.memory.get("plan", ""),
+        "protocol": _describe_protocol(row),
         # Calls without a step on the page, for example those of the step in progress.
         "without_step": [(number, made) for number, made in by_number.items() if number not in numbers],
         "review": find_verdict(row),
         "panel": [review for review in row.reviews.all() if not review.primary],
         "missing": list(row.missing_reviews.all()),
         "verdict_calls": group_calls(judged) if judged else None,
+    }
+
+
+def _describe_protocol(row: Episode) -> dict[str, Any]:
+    """Return the protocol that the agent read, what the hidden steps had counted for, and the given steps; {} without a mask."""
+    if not row.mask:
+        return {}
+    given = row.transitions.filter(given=True).count()
+    return {
+        "text": benches.write_masked_protocol(row),
+        # The record of an episode under way would meet no line yet.
+        "lines": protocol_masks.judge_hidden_lines(row) if row.has_ended else [],
+        "given": given,
+        # The given steps are the first ones. Only the transition model is asked in them.
+        "cost": row.calls.filter(number__lte=given).aggregate(total=Sum("cost"))["total"] if given else None,
     }
 
 

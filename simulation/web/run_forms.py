@@ -20,6 +20,7 @@ from simulation.models import Episode, Experiment, Run, Transition
 from simulation.runs import create, list_accepted_steps, people
 from simulation.web.access import StaffRequest
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
+from simulation.web.mask_fields import MAX_DRAWS, MaskFields, count_masks, parse_numbers
 from wetbench_site.sorted_lists import MAX_SEARCH, match_words
 from wetbench_site.text import format_count
 
@@ -210,8 +211,8 @@ class RunForm(StartForm, BudgetFields):
         return group_unavailable("cast", [(line.name, line) for line in self.available_casts])
 
 
-class EpisodesForm(RunForm):
-    """A run of episodes: each chosen experiment with this many further replicates."""
+class EpisodesForm(MaskFields, RunForm):
+    """A run of episodes: each chosen experiment, or each of its masks, with this many further replicates."""
 
     replicates = forms.IntegerField(
         min_value=1,
@@ -242,17 +243,24 @@ class EpisodesForm(RunForm):
         data = self.cleaned_data
         size = data["experiments"], data["cast"], data["replicates"], data["seed"]
         terms = data["manifest"], data["truths"] or truth_seeds.VALIDATION
-        return create.create_episode_run(*size, user, data["submission_id"], *terms, **self.get_options())
+        masks = self.get_mask_order()
+        return create.create_episode_run(*size, user, data["submission_id"], *terms, masks, **self.get_options())
 
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html: chosen experiments times replicates."""
         experiments, replicates = _chosen_experiments(self), _parse_number(self["replicates"].value(), 100)
-        line, total = self.find_cast(self["cast"].value()), len(experiments) * replicates
+        hide = parse_numbers(self["hide"].value())
+        masks = count_masks(hide, _parse_number(self["draws"].value(), MAX_DRAWS)) if hide else 1
+        line, total = self.find_cast(self["cast"].value()), len(experiments) * masks * replicates
         worst = None
         # Estimated only for a run that could start; other casts would raise.
         if line and line.is_ready and total:
-            worst = run_usage.estimate_episodes(cast_availability.describe_cast(line.name), experiments, replicates)
+            worst = run_usage.estimate_episodes(
+                cast_availability.describe_cast(line.name), experiments, masks * replicates
+            )
         factors = [(len(experiments), "experiment"), (replicates, "replicate")]
+        if hide:
+            factors.insert(1, (masks, "mask"))
         needs = "Choose at least one experiment and 1 to 100 replicates."
         return {"total": total, "noun": "episode", "factors": factors, "needs": needs, "cast": line, "worst": worst}
 

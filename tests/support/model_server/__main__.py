@@ -5,7 +5,9 @@ import asyncio
 import json
 import os
 import signal
+from pathlib import Path
 
+from simulation.scripted_server.code_answers import CodeScript
 from tests.support.model_server.service import ServerOptions
 from tests.support.model_server.start import serve_until_cancelled
 
@@ -22,6 +24,7 @@ def parse_options() -> tuple[ServerOptions, int, bool]:
     )
     parser.add_argument("--steps", type=int, help="actions of every episode before its submission; default 5 to 12")
     parser.add_argument("--faults", default="[]", help='rules as JSON: [{"fault": "rate_limit", "every": 10}]')
+    parser.add_argument("--script", type=Path, help="JSON with what agents that edit code answer, see CodeScript")
     parser.add_argument(
         "--with-parent",
         action="store_true",
@@ -29,7 +32,9 @@ def parse_options() -> tuple[ServerOptions, int, bool]:
     )
     args = parser.parse_args()
     faults = json.loads(args.faults)
-    return ServerOptions(args.latency, args.seed, args.most_at_once, faults, args.steps), args.port, args.with_parent
+    script = CodeScript.from_json(json.loads(args.script.read_text())) if args.script else CodeScript()
+    options = ServerOptions(args.latency, args.seed, args.most_at_once, faults, args.steps, script)
+    return options, args.port, args.with_parent
 
 
 async def serve_until_stopped() -> None:

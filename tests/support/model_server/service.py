@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from simulation.scripted_server import answers, openai_api
 from simulation.scripted_server.answers import AnswerOptions, Role
+from simulation.scripted_server.code_answers import CodeScript
 from simulation.scripted_server.questions import (
     FLAVOURS,
     Answer,
@@ -40,7 +41,7 @@ _SECRET_HEADERS = ("authorization", "x-api-key")
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Options of the server. AnswerOptions explains `steps`.
+    """Options of the server. AnswerOptions explains `steps` and `script`.
 
     While a model has `most_at_once` requests in flight, the server returns status 429 for further ones.
     """
@@ -50,6 +51,7 @@ class ServerOptions:
     most_at_once: int | None = None
     faults: Sequence[Mapping[str, Any] | Rule] = ()
     steps: int | None = None
+    script: CodeScript = field(default_factory=CodeScript)
 
 
 @dataclass
@@ -125,7 +127,7 @@ class Service:
                 sent = await deliveries.send_reply(link, built.reply)
             # The reply is built after the latency has passed. The wait ends early if the client disconnects.
             elif not (self.options.latency and await link.wait_for_disconnect(self.options.latency)):
-                mind = AnswerOptions(self.options.seed, self.options.steps)
+                mind = AnswerOptions(self.options.seed, self.options.steps, self.options.script)
                 built = _build_reply(question, role, rule, self.caches.count_tokens(question), mind, self.number)
                 built = built._replace(reply=self._add_request_id(built.reply))
                 deliver = (

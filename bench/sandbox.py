@@ -1,7 +1,7 @@
 """python -m bench.sandbox: what a sandbox costs, as ratios to bwrap alone with the same options, in one run.
 
 Each round runs every case once, in turn, so that load on the machine meets all of them. Shown are medians. A median more than the
-aim is marked *missed*, and the exit code is 1. The rows of grading and of whole episodes belong to `ROWS_OF_EPISODES`.
+aim is marked *missed*, and the exit code is 1. Grading and whole episodes are measured after the rounds, in bench/code_episodes.py.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import NamedTuple
 
+from bench import code_episodes
 from simulation.replication.sandbox.base import Limits
 from simulation.replication.sandbox.bubblewrap import BubblewrapSandbox
 from simulation.replication.sandbox.choosing import open_sandbox
@@ -37,10 +38,6 @@ class Row(NamedTuple):
     @property
     def missed(self) -> bool:
         return self.aim is not None and self.value > self.aim
-
-
-# Rows that need tasks and grading: functions that return more rows, called after those of the sandbox alone.
-ROWS_OF_EPISODES: list[Callable[[BubblewrapSandbox], list[Row]]] = []
 
 
 def measure_ms(action: Callable[[], object]) -> float:
@@ -123,6 +120,18 @@ def measure_rows(sandbox: BubblewrapSandbox, rounds: int) -> list[Row]:
     ]
 
 
+def measure_episode_rows(sandbox: BubblewrapSandbox) -> list[Row]:
+    """Return the rows that need tasks and grading."""
+    grading = code_episodes.measure_grading(sandbox)
+    seconds = code_episodes.measure_episodes(sandbox)
+    return [
+        Row("grading, numpy task", grading["numpy"], "s", 0.8),
+        Row("grading, scipy task", grading["scipy"], "s", 3),
+        Row("oracle episodes with grading, two at a time, of all tasks", 60 / seconds, "a minute"),
+        Row("one of these episodes", seconds, "s", 1.5),  # 40 a minute
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sandbox", description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
@@ -130,9 +139,7 @@ def main() -> int:
     sandbox = open_sandbox()
     if not isinstance(sandbox, BubblewrapSandbox):
         sys.exit("the baseline is bwrap: set WETBENCH_SANDBOX=bubblewrap")
-    rows = measure_rows(sandbox, rounds)
-    for measure in ROWS_OF_EPISODES:
-        rows += measure(sandbox)
+    rows = measure_rows(sandbox, rounds) + measure_episode_rows(sandbox)
     print(f"{sandbox.name}, {rounds} rounds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print("| | median | aim |\n|---|---|---|")
     for row in rows:

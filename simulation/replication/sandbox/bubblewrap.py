@@ -116,6 +116,8 @@ class BubblewrapSandbox:
                 if process.wait(timeout=10) < 0 and not result.killed:
                     raise SandboxFault("the sandbox was killed from outside")
                 return result
+            except subprocess.TimeoutExpired as error:
+                raise SandboxFault("the sandbox has returned its files and did not end within 10 s") from error
             finally:
                 end()
                 process.wait(timeout=10)

@@ -50,6 +50,22 @@ def test_sandbox_rejects_a_path_outside_of_the_workspace_before_it_starts():
         run(["true"], {"../x": b""})
 
 
+def test_sandbox_that_does_not_end_is_a_fault_that_is_tried_again(monkeypatch):
+    wait, calls = subprocess.Popen.wait, []
+
+    def wait_too_long(process, timeout=None):
+        calls.append(timeout)
+        if len(calls) == 1:
+            raise subprocess.TimeoutExpired("bwrap", 10)
+        return wait(process, timeout)
+
+    open_sandbox()  # its self-test must not be what fails
+    monkeypatch.setattr(subprocess.Popen, "wait", wait_too_long)
+    with pytest.raises(SandboxFault, match="did not end within 10 s"):
+        run(["true"])
+    assert len(calls) == 2
+
+
 def test_sandbox_is_stopped_within_a_second_when_another_thread_asks_for_it():
     stop = threading.Event()
     timer = threading.Timer(0.3, stop.set)

@@ -150,8 +150,9 @@ def create_step(
 def create_grading(episode: CodeEpisode, outcome: str = "solved", **fields: Any) -> Grading:
     """Create a grading whose grade has no more than its outcome."""
     is_solved = outcome == "solved"
-    values = {"solved": is_solved, "paper_pass": is_solved, "measured": is_solved, "robust": is_solved}
-    grading = Grading(episode=episode, version="1", outcome=outcome, grade={"outcome": outcome}, **{**values, **fields})
+    values: dict[str, Any] = {"solved": is_solved, "paper_pass": is_solved, "measured": is_solved, "robust": is_solved}
+    values |= {"grade": {"outcome": outcome}, **fields}
+    grading = Grading(episode=episode, version="1", outcome=outcome, **values)
     grading.sha256 = digests.compute_grading_digest(grading)
     grading.save()
     return grading

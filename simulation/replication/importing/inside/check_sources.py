@@ -9,7 +9,6 @@ import ast
 import json
 import os
 import resource
-import sys
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -148,15 +147,15 @@ def run_alone(path: str, rows: list[dict[str, Any]], most: int) -> dict[str, Any
     return json.loads(reply.read_text(encoding="utf-8")) if reply.exists() else {"problem": "ended the parser"}
 
 
-def main() -> int:
+def check_modules() -> None:
+    """Check every module of the job, and write the report."""
     job = json.loads(Path("/input/job.json").read_text(encoding="utf-8"))
     report = {
         path: run_alone(path, [row for row in job["rows"] if row["path"] == path], job["depth"])
         for path in job["paths"]
     }
     Path("/workspace/report.json").write_text(json.dumps(report), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    check_modules()

@@ -1,4 +1,4 @@
-"""Create runs of code episodes, and retry single ones. Nothing is queued unless everything that was ordered can run."""
+"""Create runs of code episodes, and retry single ones. Nothing is queued unless all of it can run."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
@@ -17,6 +17,7 @@ from simulation.code_runs.conditions import Conditions, read_conditions
 from simulation.lab.errors import LabError
 from simulation.models import CodeEpisode, Mask, ReplicationTask, Run, Worker
 from simulation.replication.sandbox.base import SandboxUnavailable
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED
 from simulation.replication.tasks.workspaces import build_workspace
 from simulation.replication.values import MaskMode
 from simulation.runs import create
@@ -27,7 +28,7 @@ KIND = "code"
 
 
 class NoSandboxError(LabError):
-    """Neither this process nor a worker can run sandboxes. The message has the line that helps."""
+    """Neither this process nor a worker can run sandboxes. The message states how to get one."""
 
 
 class UnvalidatedMasksError(LabError):
@@ -47,13 +48,13 @@ def create_code_run(
     validate: bool = False,
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
-    mask_seed: int = masks.DEFAULT_SEED,
+    mask_seed: int = DEFAULT_SEED,
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create a run with the next `attempts` replicates of each mask. The same submission id returns the same run.
 
-    Masks are drawn with `mask_seed`, up to `per_n` for each number of hidden functions, unless they are `chosen`. `validate`: validate
-    those that were not validated here, in sandboxes of this process. Raises LabError, and creates nothing: an unknown task or cast, conditions
+    Masks are drawn with `mask_seed`, up to `per_n` for each number of hidden functions, unless they are `chosen`. With `validate`,
+    those that were not validated here are validated in sandboxes of this process. Raises LabError, and creates nothing: an unknown task or cast, conditions
     that are not allowed, a task that was changed, no sandbox (NoSandboxError), masks without validation (UnvalidatedMasksError).
     """
     terms = read_conditions(conditions or {})
@@ -67,9 +68,7 @@ def create_code_run(
     require_sandbox()
     drawn = list(chosen) if chosen is not None else _draw(task_names, ns, per_n, mode, mask_seed)
     if not drawn:
-        raise LabError(
-            "There is no such mask: the tasks have none with these numbers of hidden functions and this mode"
-        )
+        raise LabError("No mask fits: the tasks have none with these numbers of hidden functions and this mode")
     if len(drawn) * attempts > MAX_EPISODES:
         raise LabError(
             f"{len(drawn) * attempts:,} code episodes are more than the {MAX_EPISODES:,} that one run may have"
@@ -90,12 +89,12 @@ def require_sandbox() -> None:
 
 
 def check_masks_usable(drawn: Sequence[Mask], validate: bool) -> None:
-    """Raise LabError unless every mask is of its task's present version and validated here. `validate`: validate the others now."""
+    """Raise LabError unless every mask is of its task's present version and validated here. With `validate`, validate the others now."""
     if changed := sorted({mask.task.slug for mask in drawn if mask.task_sha256 != mask.task.sha256}):
         raise LabError(f"{', '.join(changed)}: the task was changed after these masks were drawn. Draw them again")
     for row in {mask.task_id: mask.task for mask in drawn}.values():
         if row.invalid_reason:
-            raise LabError(f"{row.slug} cannot be ordered: {row.invalid_reason}")
+            raise LabError(f"{row.slug} cannot be run: {row.invalid_reason}")
     if validate:
         try:
             masks.validate_masks(drawn, sandboxes.get_sandbox())
@@ -137,7 +136,7 @@ def _store_run(
     rows = ReplicationTask.objects.select_for_update().defer("data")
     locked = {row.pk: row for row in rows.filter(pk__in={mask.task_id for mask in drawn}).order_by("pk")}
     if changed := sorted({mask.task.slug for mask in drawn if locked[mask.task_id].sha256 != mask.task_sha256}):
-        raise LabError(f"{', '.join(changed)}: the task was changed just now. Order again")
+        raise LabError(f"{', '.join(changed)}: the task was changed just now. Create the run again")
     episodes = CodeEpisode.objects.filter(mask__in=drawn, cast=cast, conditions_key=terms.key).order_by()
     last = dict(episodes.values_list("mask").annotate(last=Max("replicate")))
     base = {pk: gold.find_base_data(row) or {} for pk, row in locked.items()}

@@ -14,10 +14,8 @@ from simulation.replication.tasks.checking.gold_checks import run_gold
 from simulation.replication.tasks.checking.mask_checks import check_masks
 from simulation.replication.tasks.checking.proofs import FunctionProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns
-from simulation.replication.tasks.mask_draws import draw_masks
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED, draw_masks, format_key
 from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode
-
-DEFAULT_SEED = 1  # of draws, so that casts are compared on the same masks
 
 
 def store_masks(row: ReplicationTask, draws: Sequence[MaskDraw], seed: int = DEFAULT_SEED) -> list[Mask]:
@@ -44,11 +42,6 @@ def draw_and_store(
     """Return up to `per_n` masks of each number of hidden functions. Raises MaskDrawError."""
     task = tasks.get_task(row)
     return store_masks(row, [draw for n in ns for draw in draw_masks(task, n, per_n, mode, seed)], seed)
-
-
-def format_key(key: str, seed: int) -> str:
-    """Return the key of a drawn mask, which names the seed unless it is the usual one."""
-    return key if seed == DEFAULT_SEED else f"{key}-s{seed}"
 
 
 def is_validated(mask: Mask) -> bool:

@@ -1,29 +1,20 @@
-"""Grade a patch without storing anything: what would an agent get that left these files and submitted what they print?"""
+"""Grade a patch as if an agent had left these files and submitted what they print. Nothing is stored."""
 
 import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from simulation.code_runs import gold, masks, tasks
+from simulation.code_runs import gold, tasks
 from simulation.lab.errors import LabError
 from simulation.models import ReplicationTask
-from simulation.replication.agents.offline_agents import read_printed_results
 from simulation.replication.grading import Grade, grade_tree
 from simulation.replication.sandbox.base import Limits, Sandbox
 from simulation.replication.tasks.call_graph import trace_cases
-from simulation.replication.tasks.mask_draws import MODES, draw_masks
 from simulation.replication.tasks.running import generate_variants
-from simulation.replication.tasks.workspaces import DRIVER, build_workspace
+from simulation.replication.tasks.workspaces import DRIVER, build_workspace, read_printed_results
 from simulation.replication.trees import MAX_FILE_BYTES
 from simulation.replication.values import BASE_VARIANT, MaskDraw, Task
-
-_KEY = re.compile(r"([a-z])(\d+)-(\d+)(?:-s(\d+))?")
-
-
-class UnknownMaskError(LabError):
-    """There is no mask of that key."""
 
 
 class PatchError(LabError):
@@ -37,21 +28,6 @@ class PatchTrial(NamedTuple):
     reported: str
 
 
-def find_draw(task: Task, key: str) -> MaskDraw:
-    """Return the mask of a key such as "u3-004". Raise UnknownMaskError, which states what keys look like."""
-    match = _KEY.fullmatch(key)
-    mode = next((mode for mode in MODES if match and mode.startswith(match[1])), None)
-    if not match or not mode:
-        raise UnknownMaskError(
-            f"{key!r} is no key of a mask; keys look like u3-004 (`manage.py draw_masks` lists them)"
-        )
-    index, seed = int(match[3]), int(match[4] or masks.DEFAULT_SEED)
-    draws = draw_masks(task, int(match[2]), index, mode, seed)
-    if index < 1 or len(draws) < index:
-        raise UnknownMaskError(f"{task.slug} has no mask {key}: {len(draws)} of this kind exist")
-    return draws[index - 1]
-
-
 def read_patch(path: Path, task: Task, draw: MaskDraw) -> dict[str, bytes]:
     """Return the files of a patch: a folder with modules at their paths, or one module if all hidden functions are in one.
 
@@ -60,16 +36,16 @@ def read_patch(path: Path, task: Task, draw: MaskDraw) -> dict[str, bytes]:
     hidden = sorted({task.get_function(name).path for name in draw.functions})
     try:
         if path.is_dir():
-            found = {name: path / name for name in hidden if (path / name).is_file()}
+            files = {name: path / name for name in hidden if (path / name).is_file()}
         elif len(hidden) == 1:
-            found = {hidden[0]: path}
+            files = {hidden[0]: path}
         else:
             raise PatchError(f"the hidden functions are in {', '.join(hidden)}: give a folder that has these files")
-        if not found:
+        if not files:
             raise PatchError(f"{path} has none of {', '.join(hidden)}")
-        if large := [str(file) for file in found.values() if file.stat().st_size > MAX_FILE_BYTES]:
+        if large := [str(file) for file in files.values() if file.stat().st_size > MAX_FILE_BYTES]:
             raise PatchError(f"{', '.join(large)}: larger than {MAX_FILE_BYTES:,} bytes")
-        return {name: file.read_bytes() for name, file in found.items()}
+        return {name: file.read_bytes() for name, file in files.items()}
     except OSError as error:
         raise PatchError(f"{path}: {error.strerror}") from error
 
@@ -82,7 +58,7 @@ def list_reference_files(task: Task) -> dict[str, bytes]:
 def try_patch(
     row: ReplicationTask, draw: MaskDraw, patch: Mapping[str, bytes], sandbox: Sandbox, profile: str = "full"
 ) -> PatchTrial:
-    """Grade a workspace with these files in the place of masked ones. What its experiments print is what is submitted.
+    """Grade a workspace with these files in place of the masked ones. The printed results of its experiments are the submission.
 
     No row is written. Raises GoldError, TaskRunError and SandboxFault.
     """

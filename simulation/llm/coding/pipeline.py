@@ -1,4 +1,4 @@
-"""The fixed pipeline: a language model without tools of its choice, in five stages and without a second try.
+"""The fixed pipeline: a language model that chooses no tools, in five stages and without a second try.
 
 1. The nearest paragraphs of the paper for each hidden function. 2. One call: files worth reading. 3. The nearest functions of them.
 4. One call that reasons, then one call for each hidden function. 5. One run of all experiments; its RESULT lines are submitted.
@@ -19,19 +19,18 @@ from simulation.llm.conversation import NoUsableAnswer, request_answer
 from simulation.llm.prompt_data import delimit_text
 from simulation.llm.prompt_sets import PromptTexts
 from simulation.providers import CompletionFunction, Prompt
-from simulation.replication.tasks.workspaces import DRIVER
+from simulation.replication.tasks.workspaces import DRIVER, read_printed_results
 from simulation.replication.tools import QUIT, SUBMIT
 from simulation.replication.values import CodeSituation, CodeStepRecord, ToolCall, ToolFormatError
 
 MOST_FILES = 3
-_RESULT = re.compile(r"^RESULT (e[1-9]\d?) (\{.*\})$", re.MULTILINE)
 
 
 @dataclass
 class FixedCodingAgent:
     """Writes the body of one hidden function a step, then runs all experiments, then submits what they printed.
 
-    `memory` holds what the first step found out: the files and the notes. The position in the pipeline is the number of steps, so an
+    `memory` holds the results of the first step: the files and the notes. The position in the pipeline is the number of steps, so an
     unreadable reply leaves its function hidden and the next step goes on.
     """
 
@@ -136,7 +135,7 @@ def fit_function(written: str, function: CodePiece) -> str:
     """Return the model's text with the indentation of the hidden function. Raises ToolFormatError if it does not define it."""
     text = textwrap.dedent(written).strip("\n")
     name = function.name.rpartition(".")[2]
-    # The text is not parsed here: whether it is Python is found out in a sandbox.
+    # The text is not parsed here: a sandbox checks whether it is Python.
     if not re.search(rf"^(async )?def {re.escape(name)}\(", text, re.MULTILINE):
         raise ToolFormatError([f"{function.name}: the reply has no line that begins with `def {name}(`"])
     indentation = function.text[: len(function.text) - len(function.text.lstrip())]
@@ -145,11 +144,5 @@ def fit_function(written: str, function: CodePiece) -> str:
 
 def collect_results(history: Sequence[CodeStepRecord]) -> str:
     """Return the RESULT lines of the last run as one JSON object by experiment. A line that is not JSON is left out."""
-    results: dict[str, Any] = {}
     runs = [step for step in history if step.call and step.call.tool in ("run_script", "run_command")]
-    for name, written in _RESULT.findall(runs[-1].observation) if runs else ():
-        try:
-            results[name] = json.loads(written)
-        except (ValueError, RecursionError):
-            continue
-    return json.dumps(results)
+    return json.dumps(read_printed_results(runs[-1].observation) if runs else {})

@@ -10,11 +10,12 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from simulation.code_runs import conditions, creation, masks
+from simulation.code_runs import conditions, creation
 from simulation.lab.errors import LabError
 from simulation.management.command_options import RunCommand, get_run_options, integer_between
+from simulation.management.task_options import parse_numbers
 from simulation.models import Grading, Run
-from simulation.replication.tasks.mask_draws import MODES
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MODES
 from simulation.runs import RunProgress
 
 DEFAULTS = conditions.Conditions()
@@ -34,12 +35,12 @@ class Command(RunCommand):
         parser.add_argument("--per-n", type=integer_between(1, 5000), default=1, help="masks of each task and number")
         parser.add_argument("--mode", choices=MODES, default="uniform", help="how the masks are drawn")
         parser.add_argument(
-            "--mask-seed", type=integer_between(0, 2**31 - 1), default=masks.DEFAULT_SEED, help="of the draw"
+            "--mask-seed", type=integer_between(0, 2**31 - 1), default=DEFAULT_SEED, help="seed of the draw"
         )
         parser.add_argument("--cast", default="offline-oracle", help="code cast that runs the episodes")
         parser.add_argument("--attempts", type=integer_between(1, 1000), default=1, help="replicates of each mask")
         parser.add_argument(
-            "--seed", type=int, default=None, help="equal seeds give equal episodes of rule-based casts"
+            "--seed", type=int, default=None, help="seed; equal seeds give equal episodes of rule-based casts"
         )
         for name, choices in conditions.CHOICES.items():
             default = getattr(DEFAULTS, name)
@@ -106,7 +107,7 @@ class Command(RunCommand):
         )
         if not run.setup_sha256:
             self.stdout.write(
-                "The agents are rules that have the answers: these numbers say nothing about language models."
+                "The agents are rules that have the answers: these numbers do not describe language models."
             )
 
 
@@ -115,27 +116,14 @@ _HELP = {
     "code": "what prompts of language models show of the code at the start",
     "docs": "whether hidden functions keep their docstrings",
     "profile": "size of the experiments",
-    "steps": "steps of an episode",
-    "seconds": "seconds of sandboxes of an episode",
-    "cost": "US dollars that the calls of an episode may cost, or none",
+    "steps": "limit of steps of an episode",
+    "seconds": "limit of an episode's sandbox time, in seconds",
+    "cost": "limit of the cost of an episode in US dollars, or none",
 }
 
 
 def count_outcomes(run: Run) -> Counter[str]:
     return Counter(Grading.objects.filter(episode__run=run).order_by().values_list("outcome", flat=True))
-
-
-def parse_numbers(text: str) -> list[int]:
-    """Return the numbers of a list such as "1,2,4" or "0-8". Raise ArgumentTypeError for anything else."""
-    numbers: set[int] = set()
-    for part in text.split(","):
-        first, _, last = part.partition("-")
-        if not (first.isascii() and first.isdigit() and (not last or (last.isascii() and last.isdigit()))):
-            raise ArgumentTypeError(f"{part!r} is no number and no range such as 0-8")
-        if int(last or first) > 100 or int(first) > int(last or first):
-            raise ArgumentTypeError(f"{part!r} is no range of numbers up to 100")
-        numbers.update(range(int(first), int(last or first) + 1))
-    return sorted(numbers)
 
 
 def parse_cost(text: str) -> float | None:
@@ -145,7 +133,7 @@ def parse_cost(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no amount of money, and not none") from None
+        raise ArgumentTypeError(f"{text!r} is neither an amount of US dollars nor none") from None
 
 
 class _Silence:

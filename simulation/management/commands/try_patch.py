@@ -9,6 +9,7 @@ from django.core.management.base import CommandError, CommandParser
 from simulation.code_runs import patch_trials, sandboxes, tasks
 from simulation.lab.errors import LabError
 from simulation.replication.sandbox.base import SandboxUnavailable
+from simulation.replication.tasks.mask_draws import find_mask
 from simulation.replication.values import PROFILES
 from wetbench_site.safe_output import SafeCommand
 
@@ -30,7 +31,7 @@ class Command(SafeCommand):
         try:
             [row] = tasks.find_tasks([options["task"]])
             task = tasks.get_task(row)
-            draw = patch_trials.find_draw(task, options["mask"])
+            draw = find_mask(task, options["mask"])
             patch = {} if options["null"] else patch_trials.list_reference_files(task)
             if options["file"]:
                 patch = patch_trials.read_patch(options["file"], task, draw)
@@ -39,7 +40,7 @@ class Command(SafeCommand):
             raise CommandError(f"A patch is run in a sandbox: {error}", returncode=2) from error
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        except ValueError as error:  # "all" is no single task
+        except ValueError as error:  # "all" is not one task
             raise CommandError(f"{options['task']!r} is not the slug of one task", returncode=2) from error
         grade = trial.grade
         if options["json"]:

@@ -94,7 +94,7 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
-        # Without the public variant, and two different ones.
+        # Two different variants, neither of them the public one.
         first, second = (
             1 + int(drawn) for drawn in self.np_random.choice(_SEEDS - 1, size=2, replace=False, shuffle=False)
         )
@@ -184,7 +184,7 @@ def _read_action(action: str | Mapping[str, Any]) -> ToolCall | ToolFormatError:
         tool, arguments = action.get("tool"), action.get("arguments", {})
         if not isinstance(tool, str) or not isinstance(arguments, Mapping):
             return ToolFormatError(["a call has a tool, which is text, and arguments by name"])
-        # Numbers of lines may come as numbers of JSON.
+        # A line number may be a JSON number.
         texts = {name: str(value) if type(value) is int else value for name, value in arguments.items()}
         if not all(isinstance(part, str) for item in texts.items() for part in item):
             return ToolFormatError(["arguments are texts by name"])

@@ -1,24 +1,25 @@
 """Agents that are rules with the answer key: they write known bodies, run the experiments and submit what was printed.
 
-What they reach states nothing about a language model. Each is deterministic: the same task, mask and seed give the same calls.
+Their results do not describe a language model. Each is deterministic: the same task, mask and seed give the same calls.
 """
 
 import json
 import random
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from simulation.lab.errors import LabError
-from simulation.replication.agents.bodies import CRASHING_BODY, choose_error, choose_stub
+from simulation.replication.tasks.checking.mutants import WRITTEN, list_mutants
+from simulation.replication.tasks.checking.stubs import list_stubs
 from simulation.replication.tasks.masking import HIDDEN_BODY, fill_code, read_gold_bodies
+from simulation.replication.tasks.workspaces import read_printed_results
 from simulation.replication.tools import SUBMIT
 from simulation.replication.values import CodeSituation, CodingAgent, DocsArm, Task, ToolCall
 
-_RESULT_LINE = re.compile(r"^RESULT (e[1-9][0-9]?) (\{.*\})$", re.MULTILINE)
+CRASHING_BODY = "return result_that_is_not_defined\n"
 _RUN = ToolCall("run_script", {"path": "/workspace/run.py", "arguments": "--all"})
-# Shares of offline-oracle-lapses. The first three are of functions and exclude each other; the rest restores the reference body.
+# Shares of offline-oracle-lapses. The first three are of functions and exclude each other; all other functions get the reference body.
 SUBTLE_ERROR, LEFT_HIDDEN, CRASHES_FIRST = 0.20, 0.10, 0.15
 MENDED = 0.6  # of the functions that crash at first
 MISREPORTED = 0.05  # of the episodes
@@ -35,7 +36,7 @@ class Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class OfflineAgent:
-    """Carries out a plan, one tool at a time. The number of steps so far determines the next one, so nothing is remembered."""
+    """Carries out a plan, one tool at a time. The number of steps so far determines the next one, so the agent has no state."""
 
     task: Task
     function_ids: Sequence[str]
@@ -72,17 +73,6 @@ class OfflineAgent:
         return ToolCall(SUBMIT, {"answer": json.dumps(results)})
 
 
-def read_printed_results(output: str) -> dict[str, Any]:
-    """Return the results that run.py printed, by experiment. A line that cannot be read is left out; of two, the last counts."""
-    results = {}
-    for match in _RESULT_LINE.finditer(output):
-        try:
-            results[match[1]] = json.loads(match[2])
-        except (ValueError, RecursionError):
-            continue
-    return results
-
-
 def misreport_number(results: Mapping[str, Any], rng: random.Random) -> dict[str, Any]:
     """Return the results with one number a fifth larger, or 1 instead of 0. Without a number, nothing is changed."""
     changed = {case: dict(values) for case, values in results.items()}
@@ -98,13 +88,33 @@ def misreport_number(results: Mapping[str, Any], rng: random.Random) -> dict[str
     return changed
 
 
+def choose_stub(task: Task, function_id: str, rng: random.Random) -> str:
+    """Return a body that ignores the purpose of the function. Raises KeyError for an unknown function."""
+    return rng.choice(list(list_stubs(task, function_id).values()))
+
+
+def choose_error(task: Task, function_id: str, rng: random.Random, error_type: str = "") -> str:
+    """Return a wrong body of a function: an error that the task's author wrote, of `error_type` if one is given.
+
+    A function without such an error gets a generic mutant, a single edit of its reference body. Most mutants are subtle; none was run.
+    Raises KeyError for an unknown function and ValueError if its body offers nothing to change.
+    """
+    written = [error for error in task.errors if error.function == function_id]
+    bodies = [error.body for error in written if error_type in ("", error.error_type)]
+    if not bodies:
+        bodies = [mutant.body for mutant in list_mutants(task, function_id) if mutant.operator != WRITTEN]
+    if not bodies and not written:
+        raise ValueError(f"nothing in {function_id} of {task.slug} can be changed")
+    return rng.choice(bodies or [error.body for error in written])
+
+
 def plan_oracle(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
     """Restore every function, run, submit what was printed."""
     return Plan((read_gold_bodies(task, function_ids),))
 
 
 def plan_lapses(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
-    """Restore most functions; some get a subtle error, stay hidden, or crash in the first run and are mended after it."""
+    """Restore most functions; some get a subtle error, stay hidden, or crash in the first run, after which some are repaired."""
     first, mended = {}, {}
     for function_id, reference in read_gold_bodies(task, function_ids).items():
         rng = random.Random(f"lapse {seed} {task.slug} {function_id}")
@@ -149,7 +159,7 @@ OFFLINE_AGENTS: Mapping[str, str] = {
     "offline-oracle": "Rules with the answer key: restore every function, run, submit what was printed.",
     "offline-oracle-lapses": (
         "Rules with the answer key that make mistakes by seed: of the functions 20 % get a subtle error, 10 % stay hidden and "
-        "15 % crash in the first run, of which 60 % are mended; 5 % of the reports have a wrong number."
+        "15 % crash in the first run, of which 60 % are then repaired; 5 % of the reports have a wrong number."
     ),
     "offline-null": "Rules: write nothing, report nothing.",
     "offline-stub": "Rules: write bodies that ignore what a function is for, run, submit what was printed.",

@@ -68,7 +68,7 @@ class CodeBench:
         self.trees.append(self.workspace)
 
     def get_situation(self) -> CodeSituation:
-        """Return what the agent learns before its next turn."""
+        """Return what the agent gets before its next turn."""
         left, last_turn = count_left(self.limits, self.spent), bool(find_reached_limit(self.limits, self.spent))
         return CodeSituation(self.brief, self.trees[-1], self.folder, tuple(self.steps), left, last_turn)
 
@@ -116,7 +116,7 @@ class CodeBench:
             except ToolRefused as refusal:
                 return refuse_tool(str(refusal), files, folder), 0.0
             return finish_helper(call, reply, files, folder), 0.0
-        assert turn.result is not None  # whatever needs nothing has its result
+        assert turn.result is not None  # a turn that needs nothing has its result
         return turn.result, 0.0
 
     def get_played(self) -> PlayedEpisode:
@@ -137,7 +137,7 @@ def play_episode(
     helper: Helper | None = None,
     tools: Collection[str] = tuple(TOOLS),
 ) -> PlayedEpisode:
-    """Return an episode played to its end. What a model costs is not counted here. Raises SandboxFault."""
+    """Return an episode played to its end. The cost of models is not counted here. Raises SandboxFault."""
     limits = EpisodeLimits(steps, seconds, cost=None)
     bench = CodeBench(brief, workspace, sandbox, packages, limits, helper=helper, tools=tools)
     while not bench.ending:

@@ -82,7 +82,7 @@ def build_trajectory(
 
 @dataclass
 class RecordedHelper:
-    """A helper that gives the reply of the recorded step, which `replay_trajectory` sets before each step."""
+    """A helper that returns the reply of the recorded step, which `replay_trajectory` sets before each step."""
 
     step: Mapping[str, Any] = field(default_factory=dict)
 
@@ -138,7 +138,7 @@ def replay_trajectory(env: "gymnasium.Env[Any, Any]", trajectory: Mapping[str, A
         if step is trajectory["steps"][-1] and trajectory["ending"] == "out_of_money":
             bench.limits = bench.limits._replace(cost=0.0)
         seconds += step["sandbox_seconds"]
-        # An empty reply cannot be read, as the recorded one.
+        # The recorded reply could not be read; neither can an empty one.
         _, reward, terminated, truncated, info = env.step(_restore_call(step) or "")
         replayed = {
             "tree": info["tree"],

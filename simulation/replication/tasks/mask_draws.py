@@ -1,6 +1,7 @@
 """Draw masks of a task: the same seed always gives the same masks, and more masks never change earlier ones."""
 
 import hashlib
+import re
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb
@@ -11,15 +12,17 @@ from simulation.replication.values import MaskDraw, MaskMode, Task
 
 MODES: tuple[MaskMode, ...] = ("uniform", "nested", "connected", "scattered")
 MAX_COMBINATIONS = 5000  # of more combinations, this many are drawn, and sorted
+DEFAULT_SEED = 1  # the same for all casts, so that they are compared on the same masks
+_KEY = re.compile(r"([a-z])(\d{1,3})-(\d{1,4})(?:-s(\d{1,10}))?")
 
 Functions = tuple[str, ...]
 
 
 class MaskDrawError(LabError):
-    """There is no such mask: n is not between 0 and the number of functions, or the mode is unknown."""
+    """There is no such mask: n, the mode or the key is wrong. The message states what is allowed."""
 
 
-def draw_masks(task: Task, n: int, per_n: int, mode: MaskMode = "uniform", seed: int = 1) -> list[MaskDraw]:
+def draw_masks(task: Task, n: int, per_n: int, mode: MaskMode = "uniform", seed: int = DEFAULT_SEED) -> list[MaskDraw]:
     """Return up to `per_n` masks that hide n functions of the task, with keys like "u3-004" (uniform, n = 3, the fourth).
 
     uniform: any functions. nested: the k-th mask hides the first n of an order of the functions, so that the k-th masks of rising n
@@ -35,6 +38,27 @@ def draw_masks(task: Task, n: int, per_n: int, mode: MaskMode = "uniform", seed:
         MaskDraw(task.slug, n, mode, index, f"{mode[0]}{n}-{index:03}", tuple(sorted(functions, key=order.index)))
         for index, functions in enumerate(chosen, 1)
     ]
+
+
+def format_key(key: str, seed: int) -> str:
+    """Return the key of a drawn mask with its seed, which is omitted if it is the default."""
+    return key if seed == DEFAULT_SEED else f"{key}-s{seed}"
+
+
+def find_mask(task: Task, key: str) -> MaskDraw:
+    """Return the mask that a key of `format_key` names, such as "u3-004" or "u3-004-s7". Raises MaskDrawError."""
+    match = _KEY.fullmatch(key)
+    mode = next((mode for mode in MODES if match and mode[0] == match[1]), None)
+    if match is None or mode is None:
+        initials = ", ".join(f"{mode[0]} ({mode})" for mode in MODES)
+        raise MaskDrawError(
+            f"{key[:40]!r} is not the key of a mask; allowed: {initials}, then n, a hyphen and a number, as in u3-004"
+        )
+    index = int(match[3])
+    draws = draw_masks(task, int(match[2]), index, mode, int(match[4] or DEFAULT_SEED))
+    if not 1 <= index <= len(draws):
+        raise MaskDrawError(f"{task.slug} has no mask {key}; allowed: 001 to {len(draws):03}")
+    return draws[index - 1]
 
 
 def count_masks(task: Task, n: int, mode: MaskMode = "uniform") -> int:

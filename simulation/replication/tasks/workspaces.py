@@ -1,9 +1,12 @@
 """The workspace that an agent gets: paper.md, code/ with hidden functions, data/, run.py and TASK.md."""
 
 import ast
+import json
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from simulation.replication.tasks.masking import mask_code
 from simulation.replication.tasks.papers import render_paper
@@ -12,6 +15,7 @@ from simulation.replication.trees import Files
 from simulation.replication.values import DocsArm, PaperArm, Task, TaskFunction, TestCase
 
 PAPER, BRIEF, DRIVER, DATA = "paper.md", "TASK.md", "run.py", "data"
+_RESULT_LINE = re.compile(r"^RESULT (e[1-9][0-9]?) (\{.*\})$", re.MULTILINE)
 _KINDS = {"number": "a number", "count": "a whole number, which must be exact", "label": "a text, which must be exact"}
 
 
@@ -19,6 +23,17 @@ _KINDS = {"number": "a number", "count": "a whole number, which must be exact", 
 def read_driver() -> str:
     """Return the text of run.py, which is the same for every task."""
     return (Path(__file__).parent / "inside" / DRIVER).read_text(encoding="utf-8")
+
+
+def read_printed_results(output: str) -> dict[str, Any]:
+    """Return the results that run.py printed, by experiment. A line that cannot be read is left out; of two, the last counts."""
+    results = {}
+    for match in _RESULT_LINE.finditer(output):
+        try:
+            results[match[1]] = json.loads(match[2])
+        except (ValueError, RecursionError):
+            continue
+    return results
 
 
 def build_workspace(

@@ -291,8 +291,8 @@ def test_render_prints_the_first_prompt_of_a_code_agent_for_a_mask(capsys: pytes
         (("agent", "--step", "1"), "The role agent needs --experiment"),
         (("code", "--task", "qpcr", "--mask", "u1-001"), "There is no task 'qpcr'. Tasks: .*qpcr-titre"),
         (("code", "--task", "all", "--mask", "u1-001"), "--task: is 'all'; allowed: the name of one task"),
-        (("code", "--task", "qpcr-titre", "--mask", "3"), "'3' is no key of a mask; allowed: u [(]uniform[)], n"),
-        (("code", "--task", "qpcr-titre", "--mask", "u1-009"), "There is no mask u1-009 of qpcr-titre; allowed: 001 to 008"),
+        (("code", "--task", "qpcr-titre", "--mask", "3"), "'3' is not the key of a mask; allowed: u [(]uniform[)], n"),
+        (("code", "--task", "qpcr-titre", "--mask", "u1-009"), "qpcr-titre has no mask u1-009; allowed: 001 to 008"),
         (("code", "--task", "qpcr-titre", "--mask", "u0-001", "--scaffold", "fixed"), "hides nothing"),
     ],
 )  # fmt: skip

@@ -45,8 +45,8 @@ def test_patch_trial_grades_in_real_sandboxes_and_stores_nothing(tmp_path: Path)
     ("arguments", "message"),
     [
         (("big-sums", "--mask", "u1-001", "--null"), "no task 'big-sums'"),
-        (("small-sums", "--mask", "x1-001", "--null"), "keys look like u3-004"),
-        (("small-sums", "--mask", "u1-009", "--null"), "has no mask u1-009: 2 of this kind exist"),
+        (("small-sums", "--mask", "x1-001", "--null"), "as in u3-004"),
+        (("small-sums", "--mask", "u1-009", "--null"), "has no mask u1-009; allowed: 001 to 002"),
         (("small-sums", "--mask", "u1-001", "--file", "/nowhere.py"), "No such file"),
     ],
 )

@@ -9,19 +9,19 @@ import pytest
 
 from simulation.lab.errors import LabError
 from simulation.replication.agents import OFFLINE_AGENTS, build_offline_agent
-from simulation.replication.agents.bodies import choose_error, choose_stub
 from simulation.replication.agents.offline_agents import (
     CRASHING_BODY,
     Plan,
+    choose_error,
+    choose_stub,
     misreport_number,
     plan_lapses,
-    read_printed_results,
 )
 from simulation.replication.agents.playing import PlayedEpisode, play_episode
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.masking import read_gold_bodies
 from simulation.replication.tasks.task_files import load_task
-from simulation.replication.tasks.workspaces import BRIEF, build_workspace
+from simulation.replication.tasks.workspaces import BRIEF, build_workspace, read_printed_results
 from simulation.replication.values import Task
 from tests.support.small_tasks import write_small_task
 

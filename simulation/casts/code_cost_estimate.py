@@ -101,7 +101,7 @@ def _read_history(agent: RoleConfig) -> tuple[str, int]:
 
 
 def _sum_turns(role_calls: Sequence[RoleCalls], prices: Mapping[str, Price | None]) -> Decimal:
-    """Return the most that the turns can cost in which an episode exceeds its limit of cost."""
+    """Return the maximum cost of the turns in which an episode exceeds its cost limit."""
     total = Decimal(0)
     for player, calls, _ in role_calls:
         size = max((call.size for call in calls), default=0)

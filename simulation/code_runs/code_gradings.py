@@ -25,8 +25,8 @@ from simulation.replication.values import BASE_VARIANT
 TASK_FAULTS = (GoldError, TaskRunError, RecordingError)
 
 
-class GradedEpisode(NamedTuple):
-    """What a grading needs beside the stages: the work, and the gold values by variant."""
+class PreparedGrading(NamedTuple):
+    """What is graded, and the gold values by variant."""
 
     work: GradingWork
     gold: dict[int, Any]
@@ -37,21 +37,21 @@ def run_stage_unit(lease: Lease[CodeEpisode]) -> bool:
     episode = lease.row
     stages = Stages.from_json(episode.pending["stages"]) if episode.pending else Stages()
     with sandboxes.open_recorded(lease, episode.phase) as sandbox:
-        graded: GradedEpisode | None = None
+        prepared: PreparedGrading | None = None
         try:
-            graded = prepare_grading(episode, sandbox)
-            if stage := choose_stage(graded.work, stages):
-                stages = run_stage(stage, graded.work, stages, sandbox)
+            prepared = prepare_grading(episode, sandbox)
+            if stage := choose_stage(prepared.work, stages):
+                stages = run_stage(stage, prepared.work, stages, sandbox)
         except TASK_FAULTS as error:
-            return _finish(lease, graded, stages, sandbox, fault=str(error))
-        following = choose_stage(graded.work, stages)
+            return _finish(lease, prepared, stages, sandbox, fault=str(error))
+        following = choose_stage(prepared.work, stages)
         if following is None:
-            return _finish(lease, graded, stages, sandbox)
+            return _finish(lease, prepared, stages, sandbox)
         pending = {"stages": make_storable(stages.to_json())}
         return lease.commit_changes(sandbox.write_results, phase=following, pending=pending, sandbox_faults=0)
 
 
-def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> GradedEpisode:
+def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> PreparedGrading:
     """Return what is graded. Data and gold values that are not stored yet are computed in sandboxes of their own.
 
     Raises TaskChanged, GoldError, TaskRunError and SandboxFault.
@@ -70,36 +70,36 @@ def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> GradedEpisode:
         profile,
         stored_trees.load_files(episode.initial_id),
     )
-    return GradedEpisode(work, {number: variant.values for number, variant in variants.items()})
+    return PreparedGrading(work, {number: variant.values for number, variant in variants.items()})
 
 
 def grade_again(episode: CodeEpisode, sandbox: Sandbox) -> Grade:
-    """Return the grade that a new run of all stages gives. Nothing of the episode is changed. Raises as `prepare_grading`."""
-    graded, stages = prepare_grading(episode, sandbox), Stages()
-    while stage := choose_stage(graded.work, stages):
-        stages = run_stage(stage, graded.work, stages, sandbox)
-    return conclude_stages(graded.work, stages, episode.reported or None, episode.ending, graded.gold)
+    """Return the grade that a new run of all stages gives. The episode is not changed. Raises the errors of `prepare_grading`."""
+    prepared, stages = prepare_grading(episode, sandbox), Stages()
+    while stage := choose_stage(prepared.work, stages):
+        stages = run_stage(stage, prepared.work, stages, sandbox)
+    return conclude_stages(prepared.work, stages, episode.reported or None, episode.ending, prepared.gold)
 
 
 def _finish(
     lease: Lease[CodeEpisode],
-    graded: GradedEpisode | None,
+    prepared: PreparedGrading | None,
     stages: Stages,
     sandbox: sandboxes.RecordedSandbox,
     fault: str = "",
 ) -> bool:
     """Store the grading and end the episode as its agent ended it."""
     episode = lease.row
-    if graded is None:
+    if prepared is None:
         work = GradingWork(tasks.get_task(episode.mask.task), tuple(episode.mask.functions), {}, {}, ())
-        graded = GradedEpisode(work, {})
-    grade = conclude_stages(graded.work, stages, episode.reported or None, episode.ending, graded.gold, fault)
-    grading = build_grading(episode, grade, stages, [number for number in graded.work.data if number != BASE_VARIANT])
+        prepared = PreparedGrading(work, {})
+    grade = conclude_stages(prepared.work, stages, episode.reported or None, episode.ending, prepared.gold, fault)
+    grading = build_grading(episode, grade, stages, [number for number in prepared.work.data if number != BASE_VARIANT])
     return lease.finish_row(episode.ending, sandbox.write_results, new_row=grading, pending=None, sandbox_faults=0)
 
 
 def build_grading(episode: CodeEpisode, grade: Grade, stages: Stages, variants: list[int]) -> Grading:
-    """Return the row of a grade, not stored yet."""
+    """Return an unsaved row for a grade."""
     grading = Grading(
         episode=episode,
         version=grade.version,

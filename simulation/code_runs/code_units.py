@@ -45,7 +45,7 @@ FAULT_WAITS = (5.0, 20.0, 60.0)
 
 @dataclass
 class UnitContext:
-    """What one unit of a code episode works with."""
+    """The inputs of one unit of a code episode."""
 
     lease: Lease[CodeEpisode]
     connector: Connector
@@ -150,7 +150,7 @@ def _choose_tool(context: UnitContext) -> bool:
     turn = start_turn(call, context.files, episode.folder, bool(context.reached), context.allowed_tools)
     call = clean_call(call)
     if turn.needs == "nothing":
-        assert turn.result is not None  # what needs nothing has its result
+        assert turn.result is not None  # a turn that needs nothing has its result
         return _commit_step(context, call, turn.result)
     pending = {"call": call.to_json()}
     return context.lease.commit_changes(phase=turn.needs, pending=pending, **_list_changed_notes(context))

@@ -36,7 +36,7 @@ class Conditions:
 
     @property
     def key(self) -> str:
-        """Return what tells two conditions apart: the first 16 digits of their hash."""
+        """Return the first 16 digits of the hash of the conditions. Equal conditions have equal keys."""
         return hash_json(self.to_json())[:16]
 
     @property
@@ -45,9 +45,9 @@ class Conditions:
 
 
 def read_conditions(data: Mapping[str, Any]) -> Conditions:
-    """Return the conditions in `data`; what is left out has its default value. Raise LabError with every problem."""
+    """Return the conditions in `data`; missing ones get their default values. Raise LabError with every problem."""
     known = Conditions()
-    problems = [f"{name}: there is no such condition" for name in data if not hasattr(known, name)]
+    problems = [f"{name}: unknown condition" for name in data if not hasattr(known, name)]
     for name, choices in CHOICES.items():
         if data.get(name, getattr(known, name)) not in choices:
             problems.append(f"{name}: is {data[name]!r}; allowed: {', '.join(choices)}")

@@ -17,7 +17,7 @@ from simulation.replication.tasks.running import generate_variants, run_cases
 from simulation.replication.values import BASE_VARIANT, Task
 from wetbench_site.text import hash_json
 
-SECRET_VARIANTS = 16  # data sets of a task beside the public one
+SECRET_VARIANTS = 16  # data sets of a task besides the public one
 VARIANTS_PER_GRADING = 2
 _LARGEST_NUMBER = 2**31 - 1
 
@@ -48,7 +48,7 @@ def list_secret_variants(row: ReplicationTask) -> list[int]:
 
 
 def choose_variants(row: ReplicationTask, code: object) -> tuple[int, ...]:
-    """Return the secret data sets for the episode of this code: always the same, and not to be guessed without the salt."""
+    """Return the secret data sets for the episode of this code: always the same two, which cannot be guessed without the salt."""
     ranked = sorted(list_secret_variants(row), key=lambda number: _sign(row, "grading", code, number))
     return tuple(ranked[:VARIANTS_PER_GRADING])
 
@@ -73,8 +73,10 @@ def compute_gold(task: Task, data: Mapping[int, Mapping[str, bytes]], profile: s
             problems.append(f"{place}: {outcome.error} {outcome.text}".rstrip())
             continue
         [case] = [case for case in task.test_cases if case.id == outcome.case]
-        found = {metric.name: find_gold_problem(metric, outcome.values.get(metric.name)) for metric in case.metrics}
-        problems += [f"{place}: {name}: {problem}" for name, problem in found.items() if problem]
+        metric_problems = {
+            metric.name: find_gold_problem(metric, outcome.values.get(metric.name)) for metric in case.metrics
+        }
+        problems += [f"{place}: {name}: {problem}" for name, problem in metric_problems.items() if problem]
     if problems:
         raise GoldError(f"{task.slug}: the unmasked code failed. " + "; ".join(dict.fromkeys(problems)))
     return {variant: make_storable(report.get_values(variant)) for variant in data}

@@ -22,7 +22,7 @@ from simulation.replication.trees import Files
 from wetbench_site.database import release_connection
 from wetbench_site.text import UNSTORABLE, hash_json
 
-_SLOT_SECONDS = 2.0  # how long a unit waits for a slot before it releases its row
+_SLOT_SECONDS = 2.0  # a unit waits this long for a slot, then releases its row
 _SLOT_POLL_SECONDS = 0.05
 _SMALLEST_INTEGER, _LARGEST_INTEGER = -(2**31), 2**31 - 1
 _MAX_COMMAND = 20_000  # characters of a command that are stored
@@ -31,9 +31,9 @@ _unavailable = ""  # why there was none at the last test
 
 
 def get_sandbox() -> Sandbox:
-    """Return the sandbox of this process. Raises SandboxUnavailable with the line that helps."""
+    """Return the sandbox of this process. Raises SandboxUnavailable, whose message states how to get one."""
     global _retest_at, _unavailable
-    # The self-test of a backend that fails may take a second, and every page and heartbeat asks.
+    # The self-test of a backend that fails may take a second, and every page and heartbeat calls this.
     if _unavailable and time.monotonic() < _retest_at:
         raise SandboxUnavailable(_unavailable)
     try:
@@ -97,7 +97,7 @@ def open_recorded(lease: Lease[CodeEpisode], purpose: str) -> Iterator["Recorded
 
 
 class RecordedSandbox:
-    """A sandbox that stores each run before it starts, under the episode's fence, takes a slot, and obeys a person's stop.
+    """A sandbox that stores each run before it starts, under the episode's fence, takes a slot, and ends when a person stops the episode.
 
     It has the methods of `simulation.replication.sandbox.base.Sandbox`. While a command runs, no database connection is held.
     """
@@ -148,7 +148,7 @@ class RecordedSandbox:
         self._results = []
 
     def _store_start(self, command: Sequence[str], limits: Limits) -> SandboxRun:
-        """Store that the command starts, if the episode's fence still matches. Mark what a former holder left as lost."""
+        """Store that the command starts, if the episode's fence still matches. Mark unfinished runs of a former holder as lost."""
         episode, fence = self._lease.row, self._lease.fence
         text = command[-1] if command[:2] == ("bash", "-c") else " ".join(command)
         row = SandboxRun(
@@ -175,7 +175,7 @@ class RecordedSandbox:
 
 
 def describe_result(result: SandboxResult) -> dict[str, Any]:
-    """Return the columns of a result. Except for our own clock, its numbers are hostile."""
+    """Return the columns of a result. All its numbers are hostile, except the time that the host measured."""
     return {
         "exit": None if result.exit is None else _fit_integer(result.exit),
         "seconds": _fit_number(result.seconds),
@@ -195,7 +195,7 @@ def _fit_number(value: float) -> float:
 
 
 def _store_end(pk: int, columns: Mapping[str, Any]) -> None:
-    # One that the sweep marked as lost is completed too: its worker was only slow.
+    # A run that the clean-up marked as lost is completed too: its worker was only slow.
     SandboxRun.objects.filter(pk=pk, state__in=("started", "lost")).update(ended_at=timezone.now(), **columns)
 
 

@@ -1,4 +1,4 @@
-"""Values from outside in a form that every database stores: what sandboxes return, what agents write."""
+"""Convert what sandboxes return and agents write into values that every database can store."""
 
 import math
 from typing import Any
@@ -21,5 +21,5 @@ def make_storable(value: Any) -> Any:
 
 
 def clean_call(call: ToolCall) -> ToolCall:
-    """Return the call as it is stored. The checks of tools refuse what this changes in an argument."""
+    """Return the call as it is stored. Arguments that this changes are refused when the tool is checked."""
     return ToolCall.from_json(make_storable(call.to_json()))

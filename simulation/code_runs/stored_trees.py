@@ -159,7 +159,7 @@ def _is_named() -> Q:
 def _renew_rows(
     model: type[Blob] | type[Tree], digests: Iterable[str] | Mapping[str, Any], fresh_since: Any
 ) -> set[str]:
-    """Return which of these rows exist, and renew the time of those that are not fresh."""
+    """Renew `stored_at` of these rows unless it is recent, and return the digests of those that exist."""
     times = dict(model.objects.filter(pk__in=list(digests)).values_list("sha256", "stored_at"))
     if old := sorted(sha for sha, stored_at in times.items() if stored_at <= fresh_since):
         # In the order of keys, so that two workers cannot wait for each other.

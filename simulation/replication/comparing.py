@@ -1,4 +1,4 @@
-"""Compare plain numbers with gold values, outside the sandbox: what counts as a value, and the two rules of passing."""
+"""Compare plain numbers with gold values, outside the sandbox: which values are valid, and the two rules for passing."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ MAX_LABEL_LENGTH, MAX_LIST_LENGTH, MAX_REPORT_LENGTH = 500, 10_000, 2**17
 
 
 class GoldValueError(LabError):
-    """Gold values that cannot be compared with: a metric is missing or no value. It is never the fault of an agent."""
+    """Gold values that cannot be compared with: a metric is missing or invalid. It is never the fault of an agent."""
 
 
 class Report(NamedTuple):
@@ -27,7 +27,7 @@ class Report(NamedTuple):
 
 @dataclass(frozen=True)
 class ComparedValue:
-    """One metric of one test case beside its gold value. `value` is None if it is missing or no value; `problem` is the reason."""
+    """One metric of one test case with its gold value. `value` is None if it is missing or invalid; `problem` is the reason."""
 
     case: str
     metric: str
@@ -72,12 +72,12 @@ def find_value_problem(value: object) -> str:
 
 
 def parse_reported(text: str) -> dict[str, dict[str, MetricValue]]:
-    """Return the values of a report such as {"e1": {"slope": -3.3}}. Never raises: what is no value is left out."""
+    """Return the values of a report such as {"e1": {"slope": -3.3}}. Never raises: invalid values are left out."""
     return read_report(text).values
 
 
 def read_report(text: str) -> Report:
-    """Read an agent's report. A text that is not one JSON object has no values; a single value that is none is left out."""
+    """Read an agent's report. A text that is not one JSON object has no values; a single invalid value is left out."""
     if len(text) > MAX_REPORT_LENGTH:
         return Report({}, (f"a report has at most {MAX_REPORT_LENGTH:,} characters, this one has {len(text):,}",))
     try:
@@ -112,7 +112,7 @@ def is_near(metric: Metric, gold: MetricValue, value: object, rel: float | None 
     """Return whether a value equals the gold value within the tolerance: |value - gold| <= max(abs, rel * |gold|).
 
     Lists are compared element by element and must have the same length. A count and a label must be equal. `rel` replaces the
-    relative tolerance of the metric. What is no value is never near.
+    relative tolerance of the metric. An invalid value is never near.
     """
     if find_value_problem(value) or find_value_problem(gold):
         return False
@@ -136,7 +136,7 @@ def compare_case(
 ) -> list[ComparedValue]:
     """Return one row for each metric of a test case, in their order. Further values are ignored.
 
-    `values` is None if the test case gave none, for example because it raised. Raises GoldValueError with all metrics that have no gold value.
+    `values` is None if the test case returned none, for example because it raised. Raises GoldValueError, which names all metrics without a usable gold value.
     """
     unusable = [metric.name for metric in case.metrics if find_gold_problem(metric, gold.get(metric.name))]
     if unusable:
@@ -183,7 +183,7 @@ def passes_paper_rule(
 ) -> bool:
     """Return whether all reported values of these test cases are within 5 % of gold: the rule of the published benchmark.
 
-    Two of its faults are mended: the difference is absolute and relative to the magnitude of gold, so that a negative or zero gold value is no special
+    Two of its faults are corrected: the absolute difference is compared with the magnitude of gold, so that negative and zero gold values need no special
     case, and each value is compared by itself instead of the mean of an experiment. Pass the test cases that reach a hidden function.
     """
     return passes(compare_cases(cases, gold, reported, PAPER_REL))

@@ -1,6 +1,6 @@
 """The rules of a code episode: limits, what a tool call needs, the last turn and the endings.
 
-The pure loop (`agents/playing.py`), the Gymnasium environment and the database runner use these functions and no rules of their own.
+The pure loop (`agents/playing.py`), the Gymnasium environment and the database runner use these functions and have no rules of their own.
 
 One turn: the agent chooses a tool (`count_left`, `find_reached_limit`: if a limit is reached, this is its last turn); `start_turn`
 returns the result, or the command or the file that the tool needs; `find_ending` returns how the episode ended, or "".
@@ -119,9 +119,9 @@ def add_remark(call: ToolCall, observation: str) -> str:
 
 
 def describe_unreadable(error: ToolFormatError) -> str:
-    """Return the observation of a reply that is no tool call."""
+    """Return the observation for a reply that is not a tool call."""
     faults = "\n".join(f"- {problem}" for problem in error.problems)
-    return cut_observation(f"the reply is no tool call:\n{faults}")
+    return cut_observation(f"the reply is not a tool call:\n{faults}")
 
 
 def find_ending(

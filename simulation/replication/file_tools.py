@@ -64,7 +64,7 @@ def search(arguments: Arguments, files: Files, folder: str) -> ToolResult:
 
 
 def write_file(arguments: Arguments, files: Files, folder: str) -> ToolResult:
-    """Create a file or replace its whole text. A text without a line end at its end gets one."""
+    """Create a file or replace its whole text. A missing line end at the end of the text is added."""
     path, text = resolve_path(arguments["path"], folder), arguments["text"]
     text += "\n" if text and not text.endswith("\n") else ""
     verb = "replaced" if path in files else "created"

@@ -1,4 +1,4 @@
-"""What a tool answers, as text: control characters made visible, and cut to a length that fits into a prompt."""
+"""Prepare the output of tools for prompts: make control characters visible, and cut long texts."""
 
 import re
 

@@ -30,7 +30,7 @@ _SCRIPTS = {".py": "python3", ".sh": "bash"}
 
 
 class Argument(NamedTuple):
-    """An argument of a tool. A block has several lines; `lowest` is the least number of characters."""
+    """An argument of a tool. A block has several lines; `lowest` is the minimum number of characters."""
 
     name: str
     description: str
@@ -194,7 +194,7 @@ def build_command(call: ToolCall, folder: str) -> tuple[str, ...]:
         path = resolve_path(call.arguments["path"], folder)
         interpreter = next((program for suffix, program in _SCRIPTS.items() if path.endswith(suffix)), "")
         if not interpreter:
-            raise ToolRefused(f"{path or 'the workspace'} is no script; scripts end in {join_words(_SCRIPTS)}")
+            raise ToolRefused(f"{path or 'the workspace'} is not a script; scripts end in {join_words(_SCRIPTS)}")
         command = (interpreter, f"{WORKSPACE}/{path}", *shlex.split(call.arguments.get("arguments", "")))
     # The folder is an argument and not part of the text, so its name cannot be read as a command.
     return ("bash", "-c", 'cd -- "$0" && exec "$@"', f"{WORKSPACE}/{folder}", *command) if folder else command
@@ -311,9 +311,9 @@ def _find_shell_problems(arguments: str) -> list[str]:
 
 
 def _find_answer_problems(answer: str) -> list[str]:
-    """Return a fault if the answer is not a JSON object. Its values are judged when it is graded, and not here."""
+    """Return a fault if the answer is not a JSON object. Its values are checked when it is graded."""
     try:
         is_object = isinstance(json.loads(answer), dict)
     except (ValueError, RecursionError) as error:
         return [f'answer is not JSON ({str(error)[:100]}); allowed: an object such as {{"e1": {{"slope": 1.0}}}}']
-    return [] if is_object else ['answer is no JSON object; allowed: an object such as {"e1": {"slope": 1.0}}']
+    return [] if is_object else ['answer is not a JSON object; allowed: an object such as {"e1": {"slope": 1.0}}']

@@ -43,7 +43,7 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
     for path, content in sorted(entries):
         problem = find_path_problem(path)
         if not problem and any(path[:place] in files for place in _find_ends(path)):
-            problem = "another file has its place"
+            problem = "one of its folders is a file, or the path occurs twice"
         if not problem and (
             len(files) >= MAX_FILES or len(content) > MAX_FILE_BYTES or total + len(content) > MAX_TREE_BYTES
         ):
@@ -74,5 +74,6 @@ def hash_tree(files: Files) -> str:
 
 
 def hash_entries(entries: Iterable[Iterable[str]]) -> str:
+    """Return the digest of pairs of path and digest, in the order given."""
     text = json.dumps([list(entry) for entry in entries], ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

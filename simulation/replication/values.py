@@ -67,10 +67,10 @@ class PlantedError:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where an imported task is from, and what is special about it.
+    """The source of an imported task.
 
     `code_sha256` is the digest of the modules that were parsed in a sandbox when they were imported. `missing` is what the task needs and this
-    installation does not have. `claims` are the results that the source states: they are shown beside what is computed here, and never graded.
+    installation does not have. `claims` are the results that the source states: they are shown next to the values computed here, and never graded.
     """
 
     format: Literal["autoexperiment", "git"]
@@ -86,7 +86,7 @@ class Task:
     """A task folder as a value. `code` maps "code/..." to text. The generator and the errors are never shown to agents.
 
     An imported task may have no generator (""). Its base data are then `data`, files in base64 by path. Its other variants are the base data
-    with a file `seed.txt`, if `seed_argument` names the argument of its commands that is a random seed; else it has no other variants.
+    with a file `seed.txt`, if `seed_argument` names the argument of its commands that is a random seed; otherwise there are no other variants.
     """
 
     slug: str
@@ -131,7 +131,7 @@ class MaskDraw:
 
 
 class ToolFormatError(LabError):
-    """A reply that is no tool call. `problems` lists every fault."""
+    """A reply that is not a tool call. `problems` lists every fault."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -142,7 +142,7 @@ class ToolFormatError(LabError):
 class ToolCall:
     """A tool and its arguments, all as text.
 
-    `note` is what the agent wrote before it: a thought or a plan. `remark` states what of the reply was ignored, such as a second
+    `note` is what the agent wrote before it: a thought or a plan. `remark` states which part of the reply was ignored, such as a second
     tool; the observation repeats it.
     """
 
@@ -178,7 +178,7 @@ class LimitsLeft(NamedTuple):
 
 @dataclass(frozen=True)
 class CodeSituation:
-    """What an agent knows before it chooses a tool."""
+    """What an agent is given before it chooses a tool."""
 
     brief: str  # TASK.md
     files: Mapping[str, bytes]  # the workspace

@@ -15,7 +15,6 @@ before the next block or tool, so its text may contain such a line; where that i
 """
 
 import re
-from typing import NamedTuple
 
 from simulation.replication.tools import TOOLS, find_call_problems
 from simulation.replication.trees import MAX_FILE_BYTES
@@ -29,13 +28,6 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z_]{0,39}")
 _KEY_LINE = re.compile(r"[ \t]*([A-Za-z][A-Za-z_]{0,39})[ \t]*:(.*)")
 _BLOCK_LINE = re.compile(r"(<{3,})([A-Za-z][A-Za-z_]{0,39})")
 _EMPHASIS = " \t\r*`"
-
-
-class _Block(NamedTuple):
-    """A block: the text of it, and the number of the line after its end."""
-
-    text: str
-    after: int
 
 
 def parse_reply(text: str) -> ToolCall:
@@ -55,7 +47,9 @@ def parse_reply(text: str) -> ToolCall:
         # The whole reply has line ends of Windows. A file must not get them, or `old` never matches what the file has.
         lines = [line.removesuffix("\r") for line in lines]
     name = _read_tool_name(lines[start])
-    problems = [] if _NAME.fullmatch(name) else [f"TOOL: {name[:60]!r} is no name; the tools are {join_words(TOOLS)}"]
+    problems = (
+        [] if _NAME.fullmatch(name) else [f"TOOL: {name[:60]!r} is not a name; the tools are {join_words(TOOLS)}"]
+    )
     reader = _ArgumentReader(lines, start + 1, name)
     reader.read_arguments()
     call = ToolCall(name, reader.arguments, "\n".join(lines[:start]).strip(), reader.remark)
@@ -129,7 +123,7 @@ class _ArgumentReader:
             self.number += 1
 
     def _read_block(self, opening: re.Match[str]) -> None:
-        """Store the block that begins at the present line, and continue after it."""
+        """Store the block that begins at the current line, and continue after it."""
         name = opening[2]
         end = self._find_end(">" * len(opening[1]) + name)
         if end is None:

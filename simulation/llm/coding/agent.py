@@ -26,7 +26,7 @@ _REST_BYTES = 30_000  # of a prompt: the task, the plan, the form of a reply
 class LLMCodingAgent:
     """Chooses one tool at a time by prompting a model. `memory` holds its own notes: plan and summary.
 
-    `tools` are the tools that its prompts describe, `code` is the section with parts of the code base as it was at the start, or "".
+    `tools` are the tools that its prompts describe. `code` is the section with parts of the initial code base, or "".
     Notes are written only when the step has a result, so that a step that runs again sends the same prompts.
     """
 
@@ -110,7 +110,7 @@ class LLMCodingAgent:
         )
 
     def _count_history_bytes(self, system: str) -> int:
-        """Return how many bytes of steps in full fit beside the other parts of a prompt."""
+        """Return how many bytes of steps in full fit into a prompt with its other parts."""
         if self.context_limit is None:
             return MAX_HISTORY_BYTES
         room = (self.context_limit - self.max_tokens) * BYTES_PER_TOKEN

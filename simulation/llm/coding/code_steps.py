@@ -12,7 +12,7 @@ from simulation.replication.tools import TOOLS
 from simulation.replication.values import CodeStepRecord, ToolCall
 from simulation.replication.wire import format_call
 
-_SHARE_KEPT = 0.75  # of the limit, when steps have to go, so that the prompts of several steps begin alike
+_SHARE_KEPT = 0.75  # of the limit, when old steps are shortened, so that the prompts of several steps begin alike
 _MAX_BRIEF = 100  # characters of an argument or a first line in a step of one line
 
 

@@ -1,4 +1,4 @@
-"""What of paper and code base a prompt shows: the conditions of a run, applied to one mask."""
+"""The parts of the paper and the code base that a prompt shows, by the conditions of a run, for one mask."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NOT_AVAILABLE = "None are available."
 
 @dataclass(frozen=True)
 class CodeContext:
-    """A mask of a task under the conditions of a run. The code is that of the start, so that nothing an agent wrote is parsed."""
+    """A mask of a task under the conditions of a run. The code is the initial one, so that nothing an agent wrote is parsed."""
 
     task: Task
     function_ids: Sequence[str]
@@ -49,7 +49,7 @@ class CodeContext:
         return [by_place[function.path, function.name] for function in functions]
 
     def render_code_section(self) -> str:
-        """Return the section of an agent's prompt with code of the start, or "" for the condition "none"."""
+        """Return the section of an agent's prompt with the initial code, or "" for the condition "none"."""
         if self.code == "none" or not self.function_ids:
             return ""
         return f"CODE AT THE START\n{delimit_text('CODE', self._select_code())}"

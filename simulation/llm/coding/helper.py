@@ -41,7 +41,7 @@ class CodeHelper:
         try:
             return request_answer(self.speak, prompt, read, "no_help")
         except NoUsableAnswer as error:
-            # For the agent this is a tool that did not work, and no end of its episode.
+            # For the agent this is a tool that failed; its episode goes on.
             raise ToolRefused(f"the helper gave no usable answer: {error.problems[0]}") from None
 
 

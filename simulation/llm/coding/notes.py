@@ -1,4 +1,4 @@
-"""What an agent writes before a tool: a thought, a plan with marks, a status. What of it memory keeps, and the limits of prompts."""
+"""What an agent writes before a tool: a thought, a plan with marks, a status. This module defines which parts are stored, and the limits of prompts."""
 
 import re
 from collections.abc import Mapping

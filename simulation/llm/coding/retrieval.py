@@ -1,4 +1,4 @@
-"""What of a paper and a code base is near to a question: TF-IDF weights and cosine similarity, without any service."""
+"""Find the parts of a paper and a code base that are nearest to a query, by TF-IDF weights and cosine similarity."""
 
 import ast
 import re
@@ -64,7 +64,7 @@ def split_paragraphs(paper: str) -> list[str]:
 def rank_texts(query: str, texts: Sequence[str], most: int) -> list[int]:
     """Return the positions of at most `most` texts that share words with the query, the nearest first.
 
-    Nearness is the cosine of TF-IDF vectors over these texts; of equals the earlier text comes first.
+    Nearness is the cosine of TF-IDF vectors over these texts; ties keep the order of the texts.
     """
     if not re.search(_WORDS, query) or not any(re.search(_WORDS, text) for text in texts):
         return []

@@ -26,8 +26,8 @@ _WORKERS = 2  # sandboxes at a time
 class Command(SafeCommand):
     help = (
         "Check replication tasks in sandboxes: that their numbers repeat and differ between data sets, that every function is needed, that no stub passes, "
-        "that wrong versions are noticed, that drawn masks can be solved, and that nothing leaks. Reads the task folders, not the database. What was "
-        "checked before on this machine is not checked again. Exits with 1 if there are faults, and with 2 without a sandbox."
+        "that wrong versions are caught, that drawn masks can be solved, and that nothing leaks. Reads the task folders, not the database. Results of "
+        "earlier checks on this machine are reused. Exits with 1 if there are faults, and with 2 without a sandbox."
     )
     requires_system_checks: list[str] = []
 
@@ -46,7 +46,7 @@ class Command(SafeCommand):
         parser.add_argument(
             "--values", action="store_true", help="also print the range of every result over the variants"
         )
-        parser.add_argument("--again", action="store_true", help="check again what was checked before")
+        parser.add_argument("--again", action="store_true", help="do not reuse stored results")
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
     def handle(self, *args: Any, **options: Any) -> None:

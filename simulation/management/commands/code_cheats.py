@@ -16,8 +16,8 @@ from wetbench_site.safe_output import SafeCommand
 
 class Command(SafeCommand):
     help = (
-        "Try eight ways to cheat on a replication task, and check that none is graded as solved and that each has the outcome and "
-        "the findings that it must have. Reads the task's folder, not the database. Exits with 1 if a cheat comes to something else, "
+        "Try eight ways to cheat on a replication task, and check that none is graded as solved and that each gets the expected outcome "
+        "and findings. Reads the task's folder, not the database. Exits with 1 if a cheat gets another grade, "
         "and with 2 if there is no such task or no sandbox."
     )
     requires_system_checks: list[str] = []
@@ -43,9 +43,9 @@ class Command(SafeCommand):
         else:
             for result in results:
                 self.stdout.write(format_result(result))
-            self.stdout.write(f"{len(numbers) - len(failed)} of {len(numbers)} cheats came to what they must")
+            self.stdout.write(f"{len(numbers) - len(failed)} of {len(numbers)} cheats got the expected grade")
         if failed:
-            raise CommandError(f"cheats that came to something else: {', '.join(map(str, failed))}", returncode=1)
+            raise CommandError(f"cheats with an unexpected grade: {', '.join(map(str, failed))}", returncode=1)
 
 
 def format_result(result: CheatResult) -> str:

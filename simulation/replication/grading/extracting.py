@@ -36,7 +36,7 @@ class ExtractedFunction(NamedTuple):
 
 
 class ScreenFinding(NamedTuple):
-    """Something that a hidden function has no business with, such as an import of `os`."""
+    """Something that a hidden function must not use, such as an import of `os`."""
 
     kind: str  # one of SCREEN_KINDS
     path: str
@@ -50,7 +50,7 @@ class ScreenFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Extraction:
-    """What is carried over of an agent's files, and what is not.
+    """What is taken over from an agent's files, and what is not.
 
     `modules` are the clean modules that measuring runs: the reference with the agent's bodies and the new helpers, constants and imports of
     the same module that they use. `helpers` lists those by path. `outside` names all other changes, which have no effect.
@@ -125,7 +125,7 @@ def extract_patch(
 
 
 def find_own_packages(task: Task) -> list[str]:
-    """Return the packages and modules of a task that its functions may import. The module of the experiments is none of them."""
+    """Return the packages and modules of a task that its functions may import. The module of the experiments is not among them."""
     names = {path.split("/")[1].removesuffix(".py") for path in task.code if path.startswith("code/")}
     return sorted(names - {"experiments"})
 
@@ -181,7 +181,7 @@ def run_script(
 
 
 def describe_end(result: SandboxResult) -> str:
-    """Return how a command ended that gave no usable result."""
+    """Return in words how a command without a usable result ended."""
     if result.killed:
         return f"stopped: {result.killed}"
     return "ended without an exit status" if result.exit is None else f"ended with exit status {result.exit}"
@@ -239,6 +239,6 @@ def _text(value: Any) -> str:
 def build_checkout(task: Task, function_ids: Sequence[str], extraction: Extraction) -> dict[str, str]:
     """Return the code that measuring runs: the reference code of all other functions with the extracted modules.
 
-    A function that was not filled in stays hidden, so that no reference body of a hidden function is ever beside an agent's code.
+    A function that was not filled in stays hidden, so that no reference body of a hidden function is ever in a sandbox with an agent's code.
     """
     return {**mask_code(task, function_ids), **extraction.modules}

@@ -1,4 +1,4 @@
-"""The grade of an episode: its outcome, and everything that it was concluded from."""
+"""The grade of an episode: its outcome, and everything that it follows from."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ OUTCOME_TEXTS: Mapping[Outcome, str] = {
     "wrong": "the reported numbers are wrong; so is the code, or it cannot be tested on other data",
     "crashed": "the code does not run on the public data",
     "hidden_left": "a hidden function was not filled in",
-    "refused": "the code has what a hidden function has no business with, or is too large",
+    "refused": "the code uses something that a hidden function must not use, or is too large",
     "tampered": "the code wrote results by itself",
     "unfinished": "the episode ended without a submission",
     "fault": "grading failed, through no fault of the agent",
@@ -145,12 +145,12 @@ def conclude(
     gold: Mapping[int, TaskValues],
     fault: str = "",
 ) -> Grade:
-    """Return the grade that the stages amount to. Runs nothing.
+    """Return the grade that follows from the results of the stages. Runs nothing.
 
-    `cases` are the test cases that reach a hidden function; all of them if none is hidden. `ending` is "submitted" or how else the episode
-    ended. `reported` is what was submitted, as text or as parsed JSON. `gold` has the values of each variant that was run, for the same profile.
-    The first that holds of fault, unfinished, tampered, refused, hidden_left and crashed is the outcome. Else the reported numbers and the
-    reruns decide. Code of a task without secret data cannot be tested on them, so that no episode of it is solved.
+    `cases` are the test cases that reach a hidden function; all of them if none is hidden. `ending` is "submitted", or another ending of the
+    episode. `reported` is what was submitted, as text or as parsed JSON. `gold` has the values of each variant that was run, for the same profile.
+    The outcome is the first of fault, unfinished, tampered, refused, hidden_left and crashed that applies. Otherwise the reported numbers
+    and the reruns decide. Code of a task without secret data cannot be tested on such data, so no episode of it is solved.
     """
     chosen = [case for case in task.test_cases if case.id in set(cases)]
     report = _read_reported(reported) if ending == "submitted" else Report({}, ())
@@ -232,7 +232,7 @@ def _choose_outcome(
         return "hidden_left"
     if not extraction.is_complete or (base is not None and any(base.errors.values())):
         return "crashed"
-    # A patch that can be run and was not is no result: a stage is missing.
+    # The patch can be run, but was not: a stage is missing.
     return "fault" if base is None or (has_secrets and secret is None) else None
 
 

@@ -1,4 +1,4 @@
-"""Run the extracted bodies in a clean checkout, and keep the numbers that can be compared."""
+"""Run the extracted bodies in a clean checkout, and return the values that can be compared."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ MAX_METRICS = 200  # of a test case; further ones are ignored
 class Measurement:
     """What the test cases returned with an agent's bodies, on one or more variants.
 
-    `values` has, by variant and test case, the values that are values; `errors` the reason for a test case that returned none.
+    `values` has the valid values by variant and test case; `errors` has the reason for each test case that returned none.
     `tampered` are signs that the code wrote results by itself. `killed` is what stopped the sandbox, one of STOPPED_BY.
     """
 
@@ -111,7 +111,7 @@ def read_report(report: CaseReport) -> Measurement:
             text = f"{outcome.error}: {outcome.text}".rstrip(": ")
             errors[outcome.variant][outcome.case] = text
             if outcome.error == BAD_REPLY:
-                # The driver writes its replies by itself, so that this one was written or changed by the code that it ran.
+                # The driver writes only well-formed replies, so the code that it ran wrote or changed this one.
                 tampered.append(f"{outcome.case}: {outcome.text}")
     return Measurement(
         values, errors, tuple(tampered[:20]), report.killed, round(report.seconds, 3), report.resident_mib

@@ -1,6 +1,6 @@
 """Probe functions one by one: call them with arguments recorded from the reference code, and compare what they return.
 
-A probe is information, not a criterion. It shows errors of two functions that cancel each other, and right functions beside a wrong one.
+A probe is information, not a criterion. It shows errors of two functions that cancel each other, and correct functions that depend on a wrong one.
 """
 
 import json

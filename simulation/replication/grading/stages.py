@@ -18,7 +18,7 @@ STAGES: tuple[Stage, ...] = ("extract", "measure", "perturb", "probe")
 
 @dataclass(frozen=True)
 class GradingWork:
-    """What is graded, and what it is run on. `data` has the base variant (0) and the secret variants by number.
+    """What is graded, and the data for it. `data` has the base variant (0) and the secret variants by number.
 
     `cases` are the test cases that reach a hidden function; all of them if none is hidden. `initial` is the workspace that the agent got.
     """

@@ -14,7 +14,7 @@ RESULT_VARIABLE = "RESULT_FD"  # number of the result descriptor, in sandboxes t
 
 
 class SandboxUnavailable(LabError):  # noqa: N818  # a state of this machine
-    """No sandbox can be used here. The message has the line that helps. Nothing is ever run without a sandbox."""
+    """No sandbox can be used here. The message states how to get one. Nothing is ever run without a sandbox."""
 
 
 class SandboxFault(LabError):  # noqa: N818  # as above

@@ -1,4 +1,4 @@
-"""Limits by a control group (cgroup v2), where the administrator has delegated a folder of them to WetBench.
+"""Limits by a control group (cgroup v2), if the administrator has delegated a cgroup folder to WetBench.
 
 A group also counts what the watcher cannot see: socket buffers, pipes and other memory of the kernel.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from simulation.replication.sandbox.base import Limits, SandboxFault
 
-_OWN_PROCESSES = 8  # of bwrap and the supervisor, beside those of the command
+_OWN_PROCESSES = 8  # of bwrap and the supervisor, besides those of the command
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def open_group(folder: str, limits: Limits) -> Iterator[Path]:
             ("pids.max", str(limits.processes + _OWN_PROCESSES)),
             ("cpu.max", "100000 100000"),  # one core
         ):
-            with open(group / name, "r+") as target:  # never creates a file: without its controller there is none
+            with open(group / name, "r+") as target:  # r+ does not create a file; it is missing if its controller is
                 target.write(value)
     except OSError as error:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Which sandbox this machine can use."""
+"""Choose the sandbox of this machine."""
 
 import functools
 import os
@@ -29,7 +29,7 @@ class SandboxSettings(NamedTuple):
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] = os.environ) -> "SandboxSettings":
-        """Return the settings of WETBENCH_SANDBOX and the variables beside it. Raises SandboxUnavailable for a malformed number."""
+        """Return the settings of WETBENCH_SANDBOX and its companion variables. Raises SandboxUnavailable for a malformed number."""
         usual = cls()
         try:
             return cls(
@@ -48,7 +48,7 @@ class SandboxSettings(NamedTuple):
 
 
 def build_sandbox(settings: SandboxSettings) -> Sandbox:
-    """Return the backend that the settings name, untested. Raises SandboxUnavailable with what helps."""
+    """Return the backend that the settings name, untested. Raises SandboxUnavailable, whose message states what to do."""
     if settings.mode == "off":
         raise SandboxUnavailable(f"sandboxes are switched off (WETBENCH_SANDBOX=off); to use them, {HOW_TO_INSTALL}")
     if settings.mode not in MODES:
@@ -62,14 +62,14 @@ def build_sandbox(settings: SandboxSettings) -> Sandbox:
     if not program:
         raise SandboxUnavailable(f"{settings.program} was not found; {HOW_TO_INSTALL}")
     if settings.cgroup and not Path(settings.cgroup, "cgroup.procs").is_file():
-        raise SandboxUnavailable(f"WETBENCH_SANDBOX_CGROUP is {settings.cgroup!r}, which is no control group")
+        raise SandboxUnavailable(f"WETBENCH_SANDBOX_CGROUP is {settings.cgroup!r}, which is not a control group")
     return BubblewrapSandbox(program, settings.ceiling, settings.cgroup)
 
 
 def open_sandbox(settings: SandboxSettings | None = None) -> Sandbox:
     """Return the sandbox of this machine, after its self-test has passed once in this process.
 
-    Raises SandboxUnavailable with what helps. Nothing is ever run without a sandbox.
+    Raises SandboxUnavailable, whose message states what to do. Nothing is ever run without a sandbox.
     """
     return _open_tested(settings or SandboxSettings.from_environment())
 

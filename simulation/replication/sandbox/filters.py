@@ -126,41 +126,41 @@ MACHINES = {
 
 
 def build_filter(machine: str | None = None) -> bytes:
-    """Return the filter for a machine of MACHINES, by default this one. Raises SandboxUnavailable for any other."""
+    """Return the filter for a machine of MACHINES, by default this processor. Raises SandboxUnavailable for any other."""
     name = machine or platform.machine()
     if name not in MACHINES:
         raise SandboxUnavailable(
             f"there is no system call filter for {name}; sandboxes run on {' and '.join(MACHINES)}"
         )
-    one = MACHINES[name]
+    processor = MACHINES[name]
     denied = _ERRNO | errno.EPERM
     missing = _ERRNO | errno.ENOSYS
     no_family = _ERRNO | errno.EAFNOSUPPORT
     program = [
         _step(_LOAD, 4),
-        _step(_EQUAL, one.architecture, 1, 0),
+        _step(_EQUAL, processor.architecture, 1, 0),
         _step(_RETURN, _KILL_PROCESS),
         _step(_LOAD, 0),
     ]
-    if one.has_x32:
+    if processor.has_x32:
         program += [_step(_ABOVE_OR_EQUAL, 0x40000000, 0, 1), _step(_RETURN, denied)]
     program += [_step(_ABOVE_OR_EQUAL, LAST_KNOWN + 1, 0, 1), _step(_RETURN, missing)]
-    for number in sorted(row[one.column] or -1 for row in REFUSED.values()):
+    for number in sorted(row[processor.column] or -1 for row in REFUSED.values()):
         if number >= 0:
             program += [_step(_EQUAL, number, 0, 1), _step(_RETURN, denied)]
-    # clone3 hides its flags in memory, which no filter can read: without it, libraries use clone.
-    program += [_step(_EQUAL, one.clone3, 0, 1), _step(_RETURN, missing)]
-    program += _check_argument(one.clone, 0, [_step(_ANY_BIT, _NAMESPACE_FLAGS, 0, 1), _step(_RETURN, denied)])
+    # clone3 hides its flags in memory, which no filter can read: without it, libraries use clprocessor.
+    program += [_step(_EQUAL, processor.clone3, 0, 1), _step(_RETURN, missing)]
+    program += _check_argument(processor.clone, 0, [_step(_ANY_BIT, _NAMESPACE_FLAGS, 0, 1), _step(_RETURN, denied)])
     # A network namespace does not isolate AF_VSOCK. Netlink and packet sockets are of no use to an experiment.
     families = [
         step for family in (_UNIX, _INET, _INET6) for step in (_step(_EQUAL, family, 0, 1), _step(_RETURN, _ALLOW))
     ]
-    program += _check_argument(one.socket, 0, [*families, _step(_RETURN, no_family)])
-    program += _check_argument(one.socketpair, 0, [_step(_EQUAL, _UNIX, 1, 0), _step(_RETURN, no_family)])
+    program += _check_argument(processor.socket, 0, [*families, _step(_RETURN, no_family)])
+    program += _check_argument(processor.socketpair, 0, [_step(_EQUAL, _UNIX, 1, 0), _step(_RETURN, no_family)])
     terminal = [
         step for request in (_TIOCSTI, _TIOCLINUX) for step in (_step(_EQUAL, request, 0, 1), _step(_RETURN, denied))
     ]
-    program += _check_argument(one.ioctl, 1, terminal)
+    program += _check_argument(processor.ioctl, 1, terminal)
     # Shared anonymous memory stays allocated after MADV_DONTNEED, when it no longer counts as resident.
     # MAP_SHARED is 1 and MAP_SHARED_VALIDATE is 3, MAP_PRIVATE is 2: bit 0 tells them apart.
     shared = [
@@ -168,7 +168,7 @@ def build_filter(machine: str | None = None) -> bytes:
         _step(_EQUAL, _MAP_SHARED | _MAP_ANONYMOUS, 0, 1),
         _step(_RETURN, denied),
     ]
-    program += _check_argument(one.mmap, 3, shared)
+    program += _check_argument(processor.mmap, 3, shared)
     return b"".join([*program, _step(_RETURN, _ALLOW)])
 
 

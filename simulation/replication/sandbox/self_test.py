@@ -1,4 +1,4 @@
-"""Twelve checks of a backend: does it isolate and limit what it is asked to? `auto` uses only a backend that passes them all."""
+"""Twelve checks of a backend: whether it isolates and limits a command. `auto` uses only a backend that passes them all."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def _judge(facts: Mapping[str, Any], result: SandboxResult, stopped: SandboxResu
     status, files = facts["status"], result.files or {}
     returned = files == {"sent.txt": b"sent", "returned.txt": b"returned"}
     yield Check("returns files and exit status", returned and result.exit == 0, f"{sorted(files)}, exit {result.exit}")
-    # Without a user namespace the map is the identity. With one alone, root outside would be what is any user inside: the
+    # Without a user namespace the map is the identity. With only a user namespace, every user inside would be root outside: the
     # sandbox could open /proc/sys/kernel/core_pattern for writing.
     inner, outer = (int(number) for number in facts["uid_map"][:2])
     user = facts["user"]

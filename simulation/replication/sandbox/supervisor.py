@@ -23,7 +23,7 @@ MAX_FILES, MAX_FILE_BYTES, MAX_TREE_BYTES, MAX_DEPTH, MAX_LEFT_OUT = 400, 2**20,
 
 
 def read_exactly(length: int) -> bytes:
-    """Return `length` bytes of standard input. Ends the program if the host closed it, for then the host is gone."""
+    """Return `length` bytes of standard input. Ends the program if the host closed it, because then the host process has ended."""
     parts = []
     while length:
         part = os.read(0, min(length, 2**20))
@@ -129,7 +129,7 @@ def reap() -> dict[int, int]:
 
 
 def end_all_processes() -> None:
-    """Kill every other process of the sandbox, also daemons with a session of their own."""
+    """Kill every other process of the sandbox, including daemons with their own session."""
     try:
         while True:
             os.kill(-1, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Limits that the kernel does not hold by itself: memory of all processes together, and the number of files."""
+"""Limits that the kernel does not enforce by itself: memory of all processes together, and the number of files."""
 
 import contextlib
 import os
@@ -41,7 +41,7 @@ def measure_resident_bytes(processes: int) -> int:
     total = 0
     for name in os.listdir(processes):
         if name.isdigit():
-            with contextlib.suppress(OSError):  # it ended meanwhile
+            with contextlib.suppress(OSError):  # the process has ended
                 number = os.open(f"{name}/statm", os.O_RDONLY | os.O_CLOEXEC, dir_fd=processes)
                 try:
                     _, resident, of_files, *_ = map(int, os.read(number, 200).split())

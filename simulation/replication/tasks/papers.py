@@ -72,7 +72,7 @@ def _fill_slots(text: str, format_slot: Callable[[str, str], str]) -> str:
 
 
 def find_paper_problems(task: Task) -> list[str]:
-    """Return "line: problem" for slots without a metric, repeated ids, and passages of functions that are no section."""
+    """Return "line: problem" for slots without a metric, repeated ids, and passages of functions that are not sections."""
     metrics: Mapping[str, list[str]] = {case.id: [metric.name for metric in case.metrics] for case in task.test_cases}
     allowed = ", ".join(f"{case}.{name}" for case, names in metrics.items() for name in names)
     problems = []
@@ -80,7 +80,7 @@ def find_paper_problems(task: Task) -> list[str]:
         for match in _SLOT.finditer(line):
             case, _, name = match[1].partition(".")
             if name not in metrics.get(case, ()):
-                problems.append(f"{number}: the slot {match[0]!r} is of no metric; allowed: {allowed}")
+                problems.append(f"{number}: the slot {match[0]!r} does not name a metric; allowed: {allowed}")
     sections = split_sections(task.paper)
     ids = [section.id for section in sections if section.id]
     problems += [
@@ -89,7 +89,7 @@ def find_paper_problems(task: Task) -> list[str]:
         if section.id and section.id in [earlier.id for earlier in sections[:index]]
     ]
     problems += [
-        f"1: {function.id} {function.name} names the passage {passage!r}, which is no section; allowed: {', '.join(ids)}"
+        f"1: {function.id} {function.name} names the passage {passage!r}, which is not a section; allowed: {', '.join(ids)}"
         for function in task.functions
         for passage in function.passages
         if passage not in ids

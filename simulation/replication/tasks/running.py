@@ -24,9 +24,9 @@ _IMPORTS = {
     "scikit-learn": ("sklearn.linear_model", "sklearn.metrics"),
 }
 _STANDARD = ("csv", "dataclasses", "functools", "itertools", "json", "math", "pathlib", "statistics", "typing")
-_START_SECONDS = 10  # of a sandbox, its Python and the imports, at most
+_START_SECONDS = 10  # at most, to start a sandbox with its Python and the imports
 _MAX_ERROR = 500  # characters
-# Names of errors that are no exception of Python.
+# Names of errors that are not Python exceptions.
 NO_REPLY, BAD_REPLY, NOT_RUN = "no reply", "bad reply", "not run"
 
 
@@ -196,7 +196,7 @@ def run_trees(
     profile: str = "full",
     seconds: float | None = None,
 ) -> dict[Run, CaseOutcome]:
-    """Return the outcome of each run of several trees, in one sandbox. For our own code: the trees share a sandbox.
+    """Return the outcome of each run of several trees, in one sandbox. For trusted code only: the trees share a sandbox.
 
     A tree maps paths to texts that replace those of the task's code. `seconds` is the limit of one run.
     """
@@ -319,7 +319,7 @@ def _read_outcome(run: Run, reply: _Reply) -> CaseOutcome:
     if reply.text is not None:
         error, text = BAD_REPLY, "a test case returns a dict of results by name"
         try:
-            # NaN and infinities pass: what compares values names the metric that is none.
+            # NaN and infinities are accepted here; the comparison reports them with the name of the metric.
             data = json.loads(reply.text, parse_constant=float, object_pairs_hook=reject_duplicates)
             if data["ok"] is True and isinstance(data["values"], dict) and all(map(is_storable, data["values"])):
                 values, error, text = data["values"], "", ""

@@ -106,7 +106,7 @@ def indent_body(body: str, indentation: int) -> list[str]:
 
 
 def _find_text_lines(source: str) -> frozenset[int]:
-    """Return the numbers of the lines that begin inside a string. Text that is no Python has none."""
+    """Return the numbers of the lines that begin inside a string. Text that is not Python has none."""
     numbers: set[int] = set()
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):

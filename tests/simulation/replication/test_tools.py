@@ -146,7 +146,7 @@ def test_read_file_of_bytes_that_are_no_text_is_refused() -> None:
             ["arguments cannot be read as in a shell: No closing quotation"],
         ),
         (call("submit", answer="slope 1"), ["answer is not JSON"]),
-        (call("submit", answer="[1]"), ["answer is no JSON object"]),
+        (call("submit", answer="[1]"), ["answer is not a JSON object"]),
         (call("submit", answer="[" * 60_000), ["answer is not JSON"]),
         (call("write_file", path="a", text="\0"), ["text is not text"]),
     ],

@@ -1,4 +1,4 @@
-"""The eight cheats as agents: each is a list of tool calls and an answer. What they hold, no agent is given: the numbers of the base data."""
+"""The eight cheats as agents: each is a list of tool calls and an answer. They hold what no real agent is given: the results on the base data."""
 
 import json
 import textwrap
@@ -15,7 +15,7 @@ FOUND = "FOUND "  # begins the line in which the search of cheat 5 prints what i
 
 
 class CheatKnowledge(NamedTuple):
-    """What the cheats hold: a task, the hidden function, the values of the base data, and what the function is called with and returns."""
+    """The inputs of the cheats: a task, the hidden function, the values of the base data, and what the function is called with and returns."""
 
     task: Task
     function_id: str
@@ -47,7 +47,7 @@ class CheatAgent:
 
 @dataclass(frozen=True)
 class Cheat:
-    """A way to cheat, and what must come of it. `finding` is the kind of finding that must be there; `screen` replaces the task's."""
+    """A way to cheat, and its expected grade. `finding` is a kind of finding that the grade must have; `screen` replaces the task's."""
 
     number: int
     name: str
@@ -253,7 +253,7 @@ CHEATS = (
     Cheat(4, "replace functions at run time", ("refused",), plan_replaced_functions, "screen"),
     Cheat(4, "replace functions at run time", ("wrong", "tampered"), plan_replaced_functions, "screen", screen="warn"),
     Cheat(5, "search the machine for answers", ("hidden_left",), plan_search, "not filled in", ("search_answers.py",)),
-    Cheat(6, "report what is no number", ("wrong",), plan_no_numbers, "report"),
+    Cheat(6, "report values that are not numbers", ("wrong",), plan_no_numbers, "report"),
     Cheat(7, "write own lines of results", ("refused",), plan_own_lines, "screen"),
     Cheat(7, "write own lines of results", ("tampered", "reported_only"), plan_own_lines, "screen", screen="warn"),
     Cheat(8, "copy the report of another run", ("hidden_left",), plan_copied_report, "not filled in"),

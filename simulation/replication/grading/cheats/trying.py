@@ -1,4 +1,4 @@
-"""Play the cheats against a task, and check that each comes to what it must."""
+"""Play the cheats on a task, and check that each gets the expected grade."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ from simulation.replication.values import BASE_VARIANT, Task, TaskValues
 
 @dataclass(frozen=True)
 class CheatResult:
-    """What came of a cheat. `problems` is empty if it is not solved and has the outcome and the findings that it must have."""
+    """The grade of a cheat. `problems` is empty if it is not solved and has the expected outcome and findings."""
 
     cheat: Cheat
     grade: Grade
@@ -101,7 +101,7 @@ def try_cheat(cheat: Cheat, trial: CheatTrial, sandbox: Sandbox) -> CheatResult:
 
 
 def find_problems(cheat: Cheat, grade: Grade, played: PlayedEpisode) -> list[str]:
-    """Return how the grade of a cheat differs from what it must be."""
+    """Return how the grade of a cheat differs from the expected one."""
     problems = []
     if grade.solved:
         problems.append("it is graded as solved")

@@ -1,6 +1,6 @@
 """Write arguments of calls as JSON and read them again; write returned values in a form that can be compared.
 
-Without numpy in a sandbox, arrays do not occur: numpy is only used if the code under test has imported it.
+numpy is used only if the code under test has imported it; otherwise there are no arrays.
 """
 
 import importlib
@@ -80,7 +80,7 @@ def find_object(name: str) -> Any:
 
 
 def decode_argument(data: list[Any]) -> Any:
-    """Return the argument of `encode_argument`, newly made."""
+    """Return a new object equal to the argument that `encode_argument` wrote."""
     kind, *rest = data
     np = get_numpy()
     if kind == "plain":

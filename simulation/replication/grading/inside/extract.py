@@ -34,10 +34,10 @@ from simulation.replication.grading.inside.module_parts import (
 from simulation.replication.grading.inside.screen import MAX_FINDINGS, Finding, ModuleNames, screen_part
 
 MAX_BODY_BYTES, MAX_PATCH_BYTES = 64 * 1024, 80 * 1024
-MAX_ANSWER_BYTES = 256 * 1024  # what a sandbox keeps of a result
+MAX_ANSWER_BYTES = 256 * 1024  # the part of a result that a sandbox stores
 MAX_LITERALS, MAX_OUTSIDE = 2_000, 100
 MAX_TEXT = 300  # characters of a finding or of a change without effect, whose names may be as long as the file
-# Deeper recursion in ast.unparse could overflow the stack of the process instead of raising RecursionError.
+# With a higher limit, recursion in ast.unparse could overflow the stack of the process instead of raising RecursionError.
 RECURSION_LIMIT = 3_000
 _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d{1,3})?")
 
@@ -322,7 +322,7 @@ def extract(request: Mapping[str, Any], root: Path) -> dict[str, Any]:
             answer["helpers"][path] = helpers
         if module.text:
             answer["modules"][path] = module.text
-    # Integers may be too large for a float, and floats infinite; such numbers are no gold values.
+    # Integers may be too large for a float, and floats infinite; such numbers cannot be gold values.
     answer["literals"] = [number for number in answer["literals"] if abs(number) < 1e300][:MAX_LITERALS]
     return answer
 

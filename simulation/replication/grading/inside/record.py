@@ -19,7 +19,7 @@ MAX_CALLS, MAX_CALL_BYTES, MAX_RESULT_BYTES = 5, 100_000, 6_000
 
 
 class CallRecorder:
-    """Keeps the first calls of one function."""
+    """Records the first calls of one function."""
 
     def __init__(self, function: Callable[..., Any], own: list[str]) -> None:
         self.function, self.own = function, own
@@ -81,7 +81,7 @@ def main() -> None:
             owner = getattr(owner, class_name)
         original = vars(owner)[name]
         if not callable(original):
-            answer[function["id"]] = {"calls": [], "left_out": "is no plain function or method"}
+            answer[function["id"]] = {"calls": [], "left_out": "is not a plain function or method"}
             continue
         recorder = recorders[function["id"]] = CallRecorder(original, own)
         wrapper = recorder.wrap()

@@ -1,7 +1,7 @@
-"""Find names, attributes and imports that a hidden function has no business with.
+"""Find names, attributes and imports that a hidden function must not use.
 
-Secret data is what protects a grade: a patch cannot hold the numbers of data it has not seen. This makes clumsy attempts visible, so it
-names what it finds and does not try to be complete.
+Secret data is what protects a grade: a patch cannot hold the numbers of data it has not seen. The screen
+only makes clumsy attempts visible, and is not complete.
 """
 
 import ast
@@ -50,7 +50,7 @@ MAX_FINDINGS = 100
 
 
 class Finding(NamedTuple):
-    """Something that a hidden function has no business with: kind, the function or helper, what it is, and the line in its file."""
+    """Something that a hidden function must not use: its kind, the function or helper, its name, and the line in the file."""
 
     kind: str  # "import", "name", "attribute", "computed attribute", "rebinding"
     where: str
@@ -68,7 +68,7 @@ class ModuleNames(NamedTuple):
 
 
 def screen_part(node: ast.stmt, where: str, names: ModuleNames) -> Iterator[Finding]:
-    """Yield what a function, a helper or a constant has no business with."""
+    """Yield what a function, a helper or a constant must not use."""
     imported = find_import_names([node], names.imported)
     used = find_used_names(node)
     suspicious = {name for name in used - names.defined if name in FORBIDDEN_BUILTINS or _DUNDER.fullmatch(name)}

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Bystander(NamedTuple):
-    """What attempts are aimed at. It is all given to the programs in the sandbox, so that none fails by ignorance."""
+    """What attempts are aimed at. The programs in the sandbox get all of it, so that no attempt fails for lack of an address."""
 
     process: subprocess.Popen[str]
     name: str  # part of its command line
@@ -39,7 +39,7 @@ def run_bystander(parent: Path | None = None) -> Iterator[Bystander]:
     """Run a bystander with a folder below `parent`, by default the system's folder of temporary files."""
     name, secret = f"bystander-{secrets.token_hex(8)}", secrets.token_hex(16)
     with tempfile.TemporaryDirectory(prefix="bystander-", dir=parent) as folder:
-        os.chmod(folder, 0o777)  # that it is not visible has to protect it, not its mode
+        os.chmod(folder, 0o777)  # it must be protected by being invisible, not by its mode
         file = Path(folder, "secret.txt")
         file.write_text(secret)
         file.chmod(0o666)

@@ -30,7 +30,7 @@ def report(tried: str, stopped_by: str) -> None:
 
 
 def read_target() -> dict[str, Any]:
-    """Return what the host has given away of itself to make the attempts harder to stop."""
+    """Return facts about the host, given to the attempts so that they are harder to stop."""
     with open("/input/target.json", encoding="utf-8") as source:
         target: dict[str, Any] = json.load(source)
     return target

@@ -24,7 +24,7 @@ def find_secret(secret: bytes) -> None:
 
 
 def find_descriptor() -> None:
-    """Search for an open file beside standard input, output, error and the result."""
+    """Search for an open file besides standard input, output, error and the result."""
     for number in range(4, 256):
         try:
             os.fstat(number)

@@ -1,4 +1,4 @@
-"""Results that the source of an imported task states, beside those that its reference code computes here. They are not graded."""
+"""Compare results that the source of an imported task states with those that its reference code computes here. They are not graded."""
 
 from collections.abc import Iterator, Mapping
 

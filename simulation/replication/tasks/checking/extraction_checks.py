@@ -1,4 +1,4 @@
-"""Rules on the reference code as grading sees it: every body can be extracted, and the screen has nothing against it."""
+"""Rules on the reference code as grading sees it: every body can be extracted, and the screen finds nothing."""
 
 from simulation.replication.grading.extracting import extract_patch
 from simulation.replication.sandbox.base import Sandbox

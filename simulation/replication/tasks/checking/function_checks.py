@@ -1,4 +1,4 @@
-"""Rules on each function: it is needed, no stub passes in its place, and wrong versions of it are noticed."""
+"""Rules on each function: it is needed, no stub passes in its place, and wrong versions of it are caught."""
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
@@ -132,7 +132,7 @@ def check_mutants(
         Fault(
             "mutants",
             place_function(runs.task, proof.id),
-            f"no wrong version of it is noticed: {dict(counts[proof.id])}",
+            f"no wrong version of it is caught: {dict(counts[proof.id])}",
         )
         for proof in proofs
         if not counts[proof.id]["caught"]

@@ -1,6 +1,6 @@
 """Rules on drawn masks and on the quick profile."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from simulation.replication.tasks.checking.function_checks import describe
 from simulation.replication.tasks.checking.mutants import list_mutants
@@ -27,16 +27,17 @@ def check_masks(
     variants = list(runs.data)[:3]
     for mask in masks:
         first = len(versions)
-        versions += [dict.fromkeys(mask.functions, HIDDEN_BODY), _choose(bodies, mask), fill_stubs(mask.functions)]
+        reference = {identifier: bodies[identifier] for identifier in mask.functions}
+        versions += [dict.fromkeys(mask.functions, HIDDEN_BODY), reference, fill_stubs(mask.functions)]
         for case in cases[mask.key]:
             wanted += [Run(first + _HIDDEN, BASE_VARIANT, case), Run(first + _STUBS, BASE_VARIANT, case)]
             wanted += [Run(first + _FILLED, variant, case) for variant in variants]
     outcomes = runs.run(versions, wanted)
     results = []
     for index, mask in enumerate(masks):
-        own = {run: outcome for run, outcome in outcomes.items() if run.tree // 3 == index}
+        mask_outcomes = {run: outcome for run, outcome in outcomes.items() if run.tree // 3 == index}
         problem = ""
-        for run, outcome in own.items():
+        for run, outcome in mask_outcomes.items():
             kind = run.tree % 3
             if kind == _HIDDEN and outcome.error != "NotImplementedError":
                 problem = f"{run.case} does not raise NotImplementedError: {describe(outcome)}"
@@ -44,7 +45,7 @@ def check_masks(
                 problem = (
                     f"{run.case} with the reference bodies does not pass on variant {run.variant}: {describe(outcome)}"
                 )
-        stubbed = [runs.is_near(run, outcome) for run, outcome in own.items() if run.tree % 3 == _STUBS]
+        stubbed = [runs.is_near(run, outcome) for run, outcome in mask_outcomes.items() if run.tree % 3 == _STUBS]
         if not problem and mask.functions and (not stubbed or all(stubbed)):
             problem = "stubs pass" if stubbed else "no test case calls its functions"
         results.append(MaskProof(mask.key, mask.functions, cases[mask.key], problem))
@@ -55,10 +56,6 @@ def _list_cases(task: Task, mask: MaskDraw, proofs: Sequence[FunctionProof]) -> 
     """Return the test cases that call a function of the mask, in the order of the task."""
     called = {case for proof in proofs if proof.id in mask.functions for case in proof.cases}
     return tuple(case.id for case in task.test_cases if case.id in called)
-
-
-def _choose(bodies: Mapping[str, str], mask: MaskDraw) -> dict[str, str]:
-    return {identifier: bodies[identifier] for identifier in mask.functions}
 
 
 def check_profiles(

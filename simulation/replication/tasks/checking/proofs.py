@@ -72,7 +72,7 @@ class ErrorProof:
 
 @dataclass(frozen=True)
 class ClaimProof:
-    """A result that the source of an imported task states, beside what its reference code computes here."""
+    """A result that the source of an imported task states, and the value that its reference code computes here."""
 
     case: str
     name: str

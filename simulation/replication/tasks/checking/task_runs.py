@@ -16,7 +16,7 @@ Bodies = Mapping[str, str]  # function id -> body
 GOLD: Bodies = {}
 _MAX_RUNS = 240  # in one sandbox
 _MAX_RESULT_BYTES = 150_000  # in one sandbox, which returns at most 256 KiB
-_SLOWEST = 20  # times the reference code; a mutant that takes longer counts as one that does not end
+_SLOWEST = 20  # times the reference code; a mutant that takes longer is stopped
 
 
 def list_check_variants(slug: str, count: int = 15) -> list[int]:

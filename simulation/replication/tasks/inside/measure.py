@@ -23,7 +23,7 @@ MAX_TEXT = 500  # characters of an error message
 
 
 def describe_error(error: BaseException) -> str:
-    """Return the message of an exception, which may fail to have one."""
+    """Return the message of an exception, or "" if converting it to text fails."""
     try:
         return str(error)[:MAX_TEXT]
     except BaseException:
@@ -97,8 +97,8 @@ def collect_reply(child: int, end: int, seconds: float) -> tuple[str | None, str
         elif not is_open:
             time.sleep(pause)
             pause = min(pause * 2, 0.05)
-        pid, found = os.waitpid(child, os.WNOHANG)
-        status = found if pid else None
+        pid, wait_status = os.waitpid(child, os.WNOHANG)
+        status = wait_status if pid else None
     # What the process started and left behind; the group does not exist yet if the process has only just begun.
     with contextlib.suppress(OSError):
         os.killpg(child, signal.SIGKILL)

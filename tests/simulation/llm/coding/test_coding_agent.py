@@ -172,7 +172,7 @@ def test_unreadable_reply_is_raised_with_every_fault_and_without_a_repair_turn()
 
 
 def test_unreadable_replies_in_a_row_are_counted_in_the_next_prompt() -> None:
-    unreadable = CodeStepRecord(1, None, "the reply is no tool call", True)
+    unreadable = CodeStepRecord(1, None, "the reply is not a tool call", True)
     _, text, _ = ask("plain", LIST, replace(NOW, history=(unreadable, unreadable._replace(number=2))))
     assert "Unreadable replies in a row: 2. The attempt ends at 3." in text and "Your reply could not be read." in text
     assert "in a row" not in ask("plain", LIST, replace(NOW, history=(unreadable, FIRST)))[1]

@@ -49,7 +49,7 @@ def test_settings_of_sandboxes_come_from_the_environment():
         (SandboxSettings(mode="none"), "'none'; allowed are auto, bubblewrap, docker, podman, off"),
         (SandboxSettings(program="no-such-bwrap"), "no-such-bwrap was not found; install bubblewrap"),
         (SandboxSettings(mode="docker"), "needs its program, and an image"),
-        (SandboxSettings(cgroup="/tmp"), "'/tmp', which is no control group"),
+        (SandboxSettings(cgroup="/tmp"), "'/tmp', which is not a control group"),
     ],
 )
 def test_sandbox_that_cannot_be_used_is_unavailable_with_what_helps(settings, message):

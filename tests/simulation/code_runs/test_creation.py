@@ -77,7 +77,7 @@ def test_code_run_of_the_same_submission_is_created_once(sandbox: ScriptedSandbo
             {"conditions": {"paper": "half", "steps": 0.5, "cost": True}},
             "paper: is 'half'.*steps: is 0.5.*cost: is True",
         ),
-        ({"conditions": {"speed": 1}}, "speed: there is no such condition"),
+        ({"conditions": {"speed": 1}}, "speed: unknown condition"),
         ({"per_n": 1, "ns": [0]}, "not validated on this kind of machine: small-sums u0-001"),
     ],
 )

@@ -19,6 +19,7 @@ from simulation.code_runs.conditions import Conditions, read_conditions
 from simulation.code_runs.storable import clean_call, make_storable
 from simulation.leases import Lease, RetriesExhausted
 from simulation.models import CodeEpisode, CodeStep, Tree
+from simulation.replication.agents.playing import ask_helper
 from simulation.replication.episode_rules import (
     Spent,
     add_remark,
@@ -33,9 +34,9 @@ from simulation.replication.episode_rules import (
 from simulation.replication.observations import cut_observation
 from simulation.replication.sandbox.base import Limits, SandboxFault
 from simulation.replication.tasks.workspaces import render_brief
-from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file, refuse_tool
+from simulation.replication.tools import TOOLS, finish_run
 from simulation.replication.values import CodeSituation, CodeStepRecord, LimitsLeft, Task, ToolCall, ToolFormatError
-from simulation.replication.workspace_edits import ToolRefused, ToolResult
+from simulation.replication.workspace_edits import ToolResult
 from simulation.runs import stored_configs
 from wetbench_site.database import release_connection
 
@@ -177,15 +178,7 @@ def _ask_helper(context: UnitContext) -> bool:
     """Let the helper, a second model that sees one file, rewrite the file or answer a question about it."""
     call = _read_pending(context.episode)
     helper = code_casting.build_helper(context.setup, context.make_tools("helper"))
-    path, text = read_helper_file(call, context.files, context.episode.folder)
-    try:
-        if call.tool == "edit_file":
-            reply = helper.edit(path, text, call.arguments["instruction"])
-        else:
-            reply = helper.answer(path, text, call.arguments["question"])
-    except ToolRefused as refusal:
-        return _commit_step(context, call, refuse_tool(str(refusal), context.files, context.episode.folder))
-    return _commit_step(context, call, finish_helper(call, reply, context.files, context.episode.folder))
+    return _commit_step(context, call, ask_helper(helper, call, context.files, context.episode.folder))
 
 
 def _commit_step(

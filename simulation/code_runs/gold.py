@@ -1,4 +1,4 @@
-"""What the unmasked code of a task computes, and on which secret data an episode is graded."""
+"""Compute and store the results of a task's unmasked code, and choose the secret data on which an episode is graded."""
 
 import hashlib
 import hmac

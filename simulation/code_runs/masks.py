@@ -1,4 +1,4 @@
-"""Drawn masks as rows, and the proof that each can be solved and fails while it is masked."""
+"""Store drawn masks as rows, and validate that each can be solved and that its test cases fail while it is masked."""
 
 from collections.abc import Iterable, Sequence
 from typing import cast

@@ -10,7 +10,7 @@ from simulation.lab.errors import LabError
 from simulation.models import ReplicationTask
 from simulation.replication.grading import Grade, grade_tree
 from simulation.replication.sandbox.base import Limits, Sandbox
-from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
 from simulation.replication.tasks.running import generate_variants
 from simulation.replication.tasks.workspaces import DRIVER, build_workspace, read_printed_results
 from simulation.replication.trees import MAX_FILE_BYTES
@@ -73,9 +73,7 @@ def try_patch(
         ("python3", DRIVER, "--all"), files, None, Limits(), task.packages, dict(task.profiles.get(profile, {}))
     )
     reported = json.dumps(read_printed_results(printed.output))
-    reached = trace_cases(task, base, sandbox)
-    hidden = set(draw.functions)
-    cases = tuple(case.id for case in task.test_cases if not hidden or hidden & reached[case.id])
+    cases = list_reaching_cases(task, draw.functions, trace_cases(task, base, sandbox))
     grade = grade_tree(
         task, draw.functions, files, reported, "submitted", data, values, sandbox, cases, profile, initial
     )

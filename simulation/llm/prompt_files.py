@@ -100,6 +100,6 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def find_family(files: Collection[str]) -> str:
-    """Return the family of a set with these files, as the name of its built-in set; that of a simulation if none is known."""
+    """Return the family of a set with these files, as the name of its built-in set; that of a simulation if no file is known."""
     matches = (name for name in (BUILT_IN_RATING, BUILT_IN_CODE) if not FAMILIES[name].keys().isdisjoint(files))
     return next(matches, BUILT_IN)

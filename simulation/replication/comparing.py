@@ -71,13 +71,11 @@ def find_value_problem(value: object) -> str:
     return "a value is a finite number below 1e300, a text or a list of numbers"
 
 
-def parse_reported(text: str) -> dict[str, dict[str, MetricValue]]:
-    """Return the values of a report such as {"e1": {"slope": -3.3}}. Never raises: invalid values are left out."""
-    return read_report(text).values
-
-
 def read_report(text: str) -> Report:
-    """Read an agent's report. A text that is not one JSON object has no values; a single invalid value is left out."""
+    """Read an agent's report, such as {"e1": {"slope": -3.3}}. Never raises.
+
+    A text that is not a JSON object has no values. An invalid value is left out.
+    """
     if len(text) > MAX_REPORT_LENGTH:
         return Report({}, (f"a report has at most {MAX_REPORT_LENGTH:,} characters, this one has {len(text):,}",))
     try:

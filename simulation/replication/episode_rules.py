@@ -114,7 +114,7 @@ def _find_refusal(call: ToolCall, last_turn: bool, allowed: Collection[str]) -> 
 
 
 def add_remark(call: ToolCall, observation: str) -> str:
-    """Return the observation after what was ignored in the reply, such as a second tool."""
+    """Return the observation, preceded by a note on what was ignored in the reply, such as a second tool."""
     return f"{cut_observation(call.remark, 300)}\n{observation}" if call.remark else observation
 
 

@@ -58,7 +58,7 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
 
 
 def _find_ends(path: str) -> Iterator[int]:
-    """Yield where each folder of the path, and the path itself, ends."""
+    """Yield the position after each folder of the path, and after the path itself."""
     yield from (place for place, character in enumerate(path) if character == "/")
     yield len(path)
 

@@ -1,7 +1,7 @@
-"""Agents that are rules: they restore, vary or leave hidden functions. They are labelled as rules wherever they appear.
+"""Rule-based agents: they restore hidden functions, change them or leave them hidden. Pages label them as rules.
 
-`offline_agents` has them, `playing` plays one episode of any agent without a database, `environment` is the same as a Gymnasium
-environment.
+`offline_agents` defines them; `playing` runs one episode of any agent without a database; `environment` does the same as a Gymnasium
+environment; `trajectories` writes episodes as JSON and replays them.
 """
 
 from simulation.replication.agents.offline_agents import OFFLINE_AGENTS, build_offline_agent

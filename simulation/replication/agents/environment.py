@@ -23,7 +23,7 @@ from simulation.replication.grading.grades import Grade
 from simulation.replication.grading.stages import grade_tree
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.sandbox.choosing import open_sandbox
-from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
 from simulation.replication.tasks.mask_draws import draw_masks
 from simulation.replication.tasks.running import generate_data, generate_variants, run_cases
 from simulation.replication.tasks.task_files import list_task_folders, load_task
@@ -151,11 +151,10 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         )
 
     @cached_property
-    def cases(self) -> list[str]:
+    def cases(self) -> tuple[str, ...]:
         """Return the test cases that reach a hidden function; all of them if nothing is hidden."""
         reached = trace_cases(self.task, self.base_data, self.sandbox)
-        hidden = set(self.function_ids)
-        return [case.id for case in self.task.test_cases if not hidden or hidden & reached[case.id]]
+        return list_reaching_cases(self.task, self.function_ids, reached)
 
     def _observe(self, bench: CodeBench, text: str) -> str:
         """Return a text with what is left of the limits, which the agent needs for its next choice."""

@@ -1,4 +1,4 @@
-"""Agents that are rules with the answer key: they write known bodies, run the experiments and submit what was printed.
+"""Rule-based agents with the answer key: they write known bodies, run the experiments and submit what was printed.
 
 Their results do not describe a language model. Each is deterministic: the same task, mask and seed give the same calls.
 """

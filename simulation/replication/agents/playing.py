@@ -34,6 +34,19 @@ class Helper(Protocol):
     def answer(self, path: str, text: str, question: str) -> str: ...
 
 
+def ask_helper(helper: Helper, call: ToolCall, files: Files, folder: str) -> ToolResult:
+    """Let the helper rewrite a file or answer a question about it, and return the result of the tool."""
+    path, text = read_helper_file(call, files, folder)
+    try:
+        if call.tool == "edit_file":
+            reply = helper.edit(path, text, call.arguments["instruction"])
+        else:
+            reply = helper.answer(path, text, call.arguments["question"])
+    except ToolRefused as refusal:
+        return refuse_tool(str(refusal), files, folder)
+    return finish_helper(call, reply, files, folder)
+
+
 class PlayedEpisode(NamedTuple):
     """A code episode that has ended. `trees[0]` is the first workspace and `trees[k]` the one after step k."""
 
@@ -107,15 +120,7 @@ class CodeBench:
             run = self.sandbox.run(turn.command, files, limits=limits, packages=self.packages)
             return finish_run(run, files, folder), run.seconds
         if turn.needs == "helper" and self.helper is not None:
-            path, text = read_helper_file(call, files, folder)
-            try:
-                if call.tool == "edit_file":
-                    reply = self.helper.edit(path, text, call.arguments["instruction"])
-                else:
-                    reply = self.helper.answer(path, text, call.arguments["question"])
-            except ToolRefused as refusal:
-                return refuse_tool(str(refusal), files, folder), 0.0
-            return finish_helper(call, reply, files, folder), 0.0
+            return ask_helper(self.helper, call, files, folder), 0.0
         assert turn.result is not None  # a turn that needs nothing has its result
         return turn.result, 0.0
 

@@ -27,7 +27,7 @@ def find_gold_numbers(task: Task, extraction: Extraction, gold: TaskValues) -> l
 
 
 def _list_long(numbers: Iterable[float]) -> list[float]:
-    """Return the numbers that three digits do not state."""
+    """Return the numbers that need more than three digits."""
     return [number for number in numbers if float(f"{number:.{DIGITS - 2}e}") != float(f"{number:.12e}")]
 
 

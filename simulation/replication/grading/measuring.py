@@ -30,7 +30,7 @@ class Measurement:
     resident_mib: int = 0
 
     @property
-    def has_run(self) -> bool:
+    def is_usable(self) -> bool:
         """Whether every test case returned values on every variant, and nothing was tampered with."""
         return not self.tampered and not any(self.errors.values())
 

@@ -78,7 +78,7 @@ def choose_stage(work: GradingWork, stages: Stages) -> Stage | None:
         return None
     if stages.base is None:
         return "measure"
-    if not stages.base.has_run:
+    if not stages.base.is_usable:
         return None
     if stages.secret is None and work.secret_data:
         return "perturb"

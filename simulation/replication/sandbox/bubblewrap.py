@@ -42,7 +42,7 @@ SUPERVISOR = "/supervisor.pyc"
 
 
 class BubblewrapSandbox:
-    """Runs commands in bubblewrap. As root, every sandbox gets a kernel user of its own; else a user namespace."""
+    """Runs commands in bubblewrap. As root, every sandbox gets its own kernel user; otherwise a user namespace."""
 
     def __init__(self, program: str = "bwrap", ceiling: Ceiling = Ceiling(), cgroup: str = "") -> None:  # noqa: B008
         self._program, self._ceiling, self._cgroup = program, ceiling, cgroup
@@ -92,7 +92,7 @@ class BubblewrapSandbox:
     def _follow(
         self, process: subprocess.Popen[bytes], info: int, request: bytes, limits: Limits, stop: Event | None
     ) -> SandboxResult:
-        """Exchange frames with the sandbox; return only when none of its processes is left."""
+        """Exchange frames with the sandbox, and return when all its processes have ended."""
         assert process.stdin and process.stdout and process.stderr
         first: list[int] = []  # pidfd of the first process in the sandbox
 
@@ -122,7 +122,7 @@ class BubblewrapSandbox:
                 end()
                 process.wait(timeout=10)
                 for number in first:
-                    # The first process ends after every other one of its namespace.
+                    # The kernel ends the first process of a namespace after all others.
                     select.select([number], [], [], 10)
                 for stream in streams:
                     with contextlib.suppress(BrokenPipeError):
@@ -205,7 +205,7 @@ COMMON = (
 
 @functools.cache
 def compile_supervisor() -> bytes:
-    """Return the supervisor as a compiled file, which saves compiling it in each sandbox: the interpreter inside is this one."""
+    """Return the supervisor as a compiled file, so that no sandbox has to compile it. The interpreter inside is the same."""
     path = Path(__file__).with_name("supervisor.py")
     code = compile(path.read_bytes(), SUPERVISOR, "exec")
     return importlib.util.MAGIC_NUMBER + bytes(12) + marshal.dumps(code)

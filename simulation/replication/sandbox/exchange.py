@@ -29,7 +29,7 @@ class Streams(NamedTuple):
 
 
 class Watch(NamedTuple):
-    """What was seen in one pass over a sandbox: a reason of STOPPED_BY to end it, or "", and its resident memory."""
+    """One measurement of a sandbox: a reason of STOPPED_BY to end it, or "", and its resident memory."""
 
     reason: str
     resident_mib: int
@@ -64,7 +64,7 @@ class Exchange:
     """One sandbox from its start to its end.
 
     `attach` is called once, when the supervisor is ready and waits; it returns the function that watches the sandbox, or None.
-    `end` ends every process of the sandbox. Both belong to the backend. `stop` is set by another thread.
+    `end` ends every process of the sandbox. The backend provides both. Another thread may set `stop`.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class Exchange:
         return bool(data)
 
     def _handle(self, frame: Frame, selector: selectors.BaseSelector) -> None:
-        # R, then B, then anything else: what comes before B is not written by the command in the sandbox.
+        # R, then B, then the others. Frames before B are the supervisor's own: the command has not started yet.
         expected = b"R" if not self._is_ready else b"B" if self._begun is None else b"ODXFNE"
         if self._ended or frame.kind not in expected:
             raise FrameError(f"a frame {frame.kind!r} at the wrong time")

@@ -2,9 +2,10 @@
 
 A frame is: kind (1 byte), length of the name (4 bytes, big-endian), length of the data (4 bytes), name, data.
 
-To the supervisor: L limit, A argument of the command, V variable, F file of the workspace, D "make a result descriptor", G go.
+To the supervisor: L limit, A argument of the command, V variable, F file of the workspace,
+I file of /input, D "make a result descriptor", G go.
 From it: R ready, B begun, O output, D bytes of the result descriptor, X exit status with CPU seconds and MiB, F file,
-N name that was not kept with its reason, E end. What comes back is hostile: `FrameReader` accepts no other form.
+N name of an entry that is not returned, with the reason, E end. What comes back is hostile: `FrameReader` rejects every other form.
 """
 
 import re

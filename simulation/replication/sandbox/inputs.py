@@ -14,7 +14,7 @@ MAX_COMMAND_BYTES = 100_000  # the kernel accepts 131,072 bytes in one argument
 
 
 class Ceiling(NamedTuple):
-    """The most that this machine gives to one sandbox, whatever its limits ask for."""
+    """Upper bounds of this machine for the limits of one sandbox."""
 
     seconds: float = 1800
     resident_mib: int = 1536
@@ -64,7 +64,7 @@ def _build_fixed_environment() -> dict[str, str]:
     if is_shared_build() and inside != "/usr":
         fixed["LD_LIBRARY_PATH"] = f"{inside}/lib"
     if core := os.environ.get("OPENBLAS_CORETYPE"):
-        fixed["OPENBLAS_CORETYPE"] = core  # the same last digits on hosts that fix the kind of core
+        fixed["OPENBLAS_CORETYPE"] = core  # so that hosts with the same setting compute the same last digits
     return fixed
 
 

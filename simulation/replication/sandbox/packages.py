@@ -1,4 +1,4 @@
-"""The interpreter and the installed packages that a sandbox shows, read-only."""
+"""Find the interpreter and the installed packages that a sandbox mounts read-only."""
 
 import functools
 import importlib.metadata
@@ -52,7 +52,7 @@ def find_interpreter() -> tuple[str, str]:
 
 @functools.cache
 def find_hidden_folders() -> tuple[str, ...]:
-    """Return the folders inside the sandbox that hold packages of the base interpreter, which no sandbox shows."""
+    """Return the folders inside the sandbox with packages of the base interpreter, which sandboxes hide."""
     base, inside = find_interpreter()
     version = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folders = [Path(base, "lib", version, "site-packages"), Path(base, "lib", version, "dist-packages")]

@@ -19,7 +19,7 @@ _FOLDERS = {
 
 
 class Check(NamedTuple):
-    """One check; `detail` is what was found instead."""
+    """One check. `detail` has the values that were found."""
 
     name: str
     passed: bool

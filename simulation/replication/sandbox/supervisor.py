@@ -171,7 +171,7 @@ def follow_command(child: int, seconds: float, pipes: dict[int, bytes]) -> int |
 
 
 class Collector:
-    """Sends the regular files below /workspace, and the names of what cannot be kept with the reason."""
+    """Sends the regular files below /workspace, and the name of each entry that is not returned, with the reason."""
 
     def __init__(self) -> None:
         self.files = self.size = self.left_out = 0

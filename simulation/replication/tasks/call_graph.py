@@ -1,7 +1,7 @@
 """Which functions of a task's code call which: read from the syntax tree, or traced while the test cases run."""
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from simulation.replication.sandbox.base import Sandbox
@@ -105,6 +105,17 @@ def trace_cases(task: Task, data: Files, sandbox: Sandbox) -> dict[str, frozense
     """
     calls = trace_runs(task, data, sandbox)
     return {case: frozenset(count_calls(task, counts)) for case, counts in calls.items()}
+
+
+def list_reaching_cases(
+    task: Task, function_ids: Collection[str], reached: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    """Return the test cases that call one of these functions, in the order of the task; all of them without functions.
+
+    `reached` is the result of `trace_cases`.
+    """
+    hidden = set(function_ids)
+    return tuple(case.id for case in task.test_cases if not hidden or hidden & reached[case.id])
 
 
 def count_calls(task: Task, counts: Mapping[str, int]) -> dict[str, int]:

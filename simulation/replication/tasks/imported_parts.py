@@ -1,4 +1,4 @@
-"""The parts of a task folder that only imported tasks have: the object `imported` of task.json, and data/."""
+"""Read the parts of a task folder that only imported tasks have: the object `imported` of task.json, and data/."""
 
 import base64
 from collections.abc import Mapping

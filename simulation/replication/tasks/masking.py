@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from simulation.replication.tasks.source_text import find_functions, read_body, replace_bodies
+from simulation.replication.tasks.source_text import read_body, replace_bodies
 from simulation.replication.values import HIDDEN_MESSAGE, DocsArm, Task
-
-__all__ = ["HIDDEN_BODY", "fill_code", "find_functions", "mask_code", "read_body", "read_gold_bodies", "replace_bodies"]
 
 HIDDEN_BODY = f'raise NotImplementedError("{HIDDEN_MESSAGE}")\n'
 

@@ -1,4 +1,4 @@
-"""Functions in Python source: find them by qualified name, read their bodies, replace their bodies. Text outside stays as it is."""
+"""Find functions in Python source by qualified name, and read or replace their bodies. All other text stays unchanged."""
 
 import ast
 import io

@@ -174,7 +174,7 @@ def load_task(folder: Path, experiments: Collection[str] | None = None) -> Task:
     if entry is None or mutants is None:
         raise TaskFileError(problems)
     task = _build_task(entry, mutants, texts, code, data)
-    # Before the code is parsed: imported code is foreign, and only what was parsed in a sandbox before is parsed here.
+    # Before the code is parsed: imported code is untrusted, and only what an import has already parsed in a sandbox is parsed here.
     if changed := find_imported_problems(folder, task):
         raise TaskFileError([*problems, *changed])
     if entry.slug != folder.name:

@@ -39,7 +39,7 @@ def read_printed_results(output: str) -> dict[str, Any]:
 def build_workspace(
     task: Task, function_ids: Sequence[str], base_data: Files, docs: DocsArm = "kept", paper: PaperArm = "full"
 ) -> dict[str, bytes]:
-    """Return the files of an agent's workspace by path. Generator, planted errors and reference bodies are not among them.
+    """Return the files of an agent's workspace by path. The generator, planted errors and reference bodies are not included.
 
     `base_data` are the files of the base variant by name. Raises KeyError for an unknown function.
     """

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from simulation.replication.grading.grades import Outcome
-from simulation.replication.tasks.masking import fill_code, find_functions
+from simulation.replication.tasks.masking import fill_code
+from simulation.replication.tasks.source_text import find_functions
 from simulation.replication.tools import SUBMIT
 from simulation.replication.values import CaseValues, CodeSituation, Task, ToolCall
 

@@ -11,7 +11,7 @@ from simulation.replication.grading.grades import Grade
 from simulation.replication.grading.probing import record_calls
 from simulation.replication.grading.stages import grade_tree
 from simulation.replication.sandbox.base import Sandbox
-from simulation.replication.tasks.call_graph import trace_cases
+from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
 from simulation.replication.tasks.running import generate_variants, run_cases
 from simulation.replication.tasks.workspaces import build_workspace, render_brief
 from simulation.replication.trees import Files
@@ -71,8 +71,7 @@ def prepare_trial(task: Task, sandbox: Sandbox, secrets: Sequence[int] = (1001, 
     if not single:
         raise LabError(f"{task.slug} has no function that is called once and returns a number; choose another task")
     name, call = next(((name, call) for name, call in single if call.result in reported), single[0])
-    traced = trace_cases(task, data[BASE_VARIANT], sandbox)
-    cases = tuple(case.id for case in task.test_cases if name in traced[case.id])
+    cases = list_reaching_cases(task, [name], trace_cases(task, data[BASE_VARIANT], sandbox))
     return CheatTrial(
         task, data, gold, CheatKnowledge(task, name, gold[BASE_VARIANT], call.arguments, call.result, cases)
     )

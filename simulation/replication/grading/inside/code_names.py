@@ -38,7 +38,7 @@ def get_import_name(alias: ast.alias) -> str:
 
 
 def split_imports(statements: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements, each import of several names as one import a name."""
+    """Yield the statements, with each import of several names split into one import per name."""
     for node in statements:
         if isinstance(node, ast.Import | ast.ImportFrom) and len(node.names) > 1:
             for alias in node.names:

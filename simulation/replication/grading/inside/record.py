@@ -59,7 +59,7 @@ class CallRecorder:
 
 
 def replace_everywhere(original: Any, wrapper: Any, own: list[str]) -> None:
-    """Put the wrapper in the place of a function in every module of the task that imported it."""
+    """Replace a function by its wrapper in every module of the task that imported it."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] in own:
             for attribute, value in list(vars(module).items()):

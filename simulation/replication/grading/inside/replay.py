@@ -1,4 +1,4 @@
-"""Call an agent's functions with recorded arguments, and write what they return to the result descriptor, one line a call.
+"""Call an agent's functions with recorded arguments, and write what they return to the result descriptor, one line per call.
 
 Input: /input/request.json, the code under /workspace/code, the base data under /workspace/data. The results that the reference
 returned are not in this sandbox.

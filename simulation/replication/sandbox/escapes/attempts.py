@@ -30,7 +30,7 @@ class Attempt(NamedTuple):
 
 
 class Escape(NamedTuple):
-    """One of the ten."""
+    """One of the ten escapes, with everything that it tried."""
 
     number: int
     title: str
@@ -94,7 +94,7 @@ class Trial:
 
 
 def _read_attempts(result: SandboxResult) -> Iterator[Attempt]:
-    """Yield what a program reported. A program that did not come to its end is an attempt that nothing stopped."""
+    """Yield what a program reported. A program that was interrupted counts as an attempt that nothing stopped."""
     ended = False
     for line in result.result.splitlines():
         entry = json.loads(line)
@@ -127,9 +127,9 @@ def _try_program(name: str) -> Callable[[Trial], Iterator[Attempt]]:
 def _try_forks(trial: Trial) -> Iterator[Attempt]:
     with ThreadPoolExecutor(1) as pool:
         script = "import time; start = time.monotonic()\nwhile time.monotonic() < start + 0.3: pass\nprint('done')"
-        beside = pool.submit(trial.sandbox.run, ["python3", "-c", script], {}, limits=_LIMITS)
+        other_run = pool.submit(trial.sandbox.run, ["python3", "-c", script], {}, limits=_LIMITS)
         yield from _read_attempts(trial.run("escape_6_forks", limits=_LIMITS._replace(processes=32)))
-        neighbour = beside.result()
+        neighbour = other_run.result()
     ran = neighbour.exit == 0 and neighbour.output == "done\n"
     yield _judge("disturb the sandbox beside it", ran, f"it ended by itself after {neighbour.seconds} s")
 

@@ -1,4 +1,4 @@
-"""A process of the host beside a sandbox, with everything that an attempt could reach: a server, a socket, a secret, a file."""
+"""A process of the host that attempts are aimed at, with everything that they could reach: a server, a socket, a secret, a file."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Bystander(NamedTuple):
-    """What attempts are aimed at. The programs in the sandbox get all of it, so that no attempt fails for lack of an address."""
+    """The target of the attempts. The programs in the sandbox get all of it, so that no attempt fails for lack of an address."""
 
     process: subprocess.Popen[str]
     name: str  # part of its command line

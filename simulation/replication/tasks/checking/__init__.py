@@ -1,1 +1,1 @@
-"""What must hold before masks of a task are used, measured in sandboxes: `check_task` returns a `TaskProof`."""
+"""Check in sandboxes what must hold before masks of a task are used: `check_task` returns a `TaskProof`."""

@@ -18,7 +18,7 @@ _MAX_FAULTS = 5  # named for one file
 
 
 def generate_twice(task: Task, numbers: list[int], sandbox: Sandbox) -> tuple[dict[int, dict[str, bytes]], list[Fault]]:
-    """Return the data of the variants, and a fault for each file that differs when it is generated again, in another order.
+    """Generate the data of the variants twice, in different orders. Return the data, and a fault for each file that differs.
 
     Raises TaskRunError and SandboxFault.
     """

@@ -1,4 +1,4 @@
-"""Rules on what agents see: no result in a text, no line of a hidden body, and nothing of the generator."""
+"""Rules on what agents see: no result in a text, no line of a hidden body, and no code of the generator."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Proofs as files of a folder, so that what was checked on this machine is not checked again."""
+"""Store proofs as files, so that a task is not checked twice on the same machine."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What was measured about a task, as plain values that can be stored and compared."""
+"""The results of the checks of a task, as values that can be stored and compared."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -24,9 +24,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class MetricProof:
-    """`share`: of all pairs of variants, those whose values differ by more than twice the tolerance.
+    """`share` is the share of all pairs of variants whose values differ by more than twice the tolerance.
 
-    `low` and `high` are the least and the largest number on all variants; None for texts.
+    `low` and `high` are the smallest and the largest number over all variants; None for texts.
     """
 
     case: str

@@ -1,4 +1,4 @@
-"""Trivial bodies that no function may pass with."""
+"""Trivial bodies. A task is faulty if a function passes with one."""
 
 from collections.abc import Sequence
 

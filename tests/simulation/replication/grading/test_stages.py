@@ -110,7 +110,7 @@ def test_measuring_repeats_a_run_that_was_stopped_by_the_clock_once(room):
     measured = measure(task, ["f3"], extraction, {0: room.data[0]}, sandbox, cases=["e2"])
     assert len(sandbox.inputs) == 2
     assert measured.errors == {0: {"e2": "no reply: stopped after 0.5 s"}}
-    assert not measured.has_run
+    assert not measured.is_usable
 
 
 def test_grading_passes_on_a_fault_of_the_sandbox_and_a_stop(room):

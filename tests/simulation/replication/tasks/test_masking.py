@@ -7,10 +7,9 @@ import pytest
 from simulation.replication.tasks.masking import (
     fill_code,
     mask_code,
-    read_body,
     read_gold_bodies,
-    replace_bodies,
 )
+from simulation.replication.tasks.source_text import read_body, replace_bodies
 from simulation.replication.tasks.task_files import load_task
 from simulation.replication.tasks.workspaces import build_workspace
 from tests.support import small_tasks

@@ -25,9 +25,7 @@ class Command(SafeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         run = get_run(options["run"])
         if run.kind != "code":
-            raise CommandError(
-                f"Run {run.code} is of the kind {run.kind}; only runs of code episodes have outcomes", returncode=2
-            )
+            raise CommandError(f"Run {run.code} has no code episodes; its kind is {run.kind}", returncode=2)
         rows = run.code_episodes.filter(grading__isnull=False).select_related("grading", "mask__task")
         episodes = list(rows.defer("mask__task__data").order_by("pk"))
         outcomes = Counter(episode.grading.outcome for episode in episodes)

@@ -55,7 +55,8 @@ def find_mask(task: Task, key: str) -> MaskDraw:
             f"{key[:40]!r} is not the key of a mask; allowed: {initials}, then n, a hyphen and a number, as in u3-004"
         )
     index = int(match[3])
-    draws = draw_masks(task, int(match[2]), index, mode, int(match[4] or DEFAULT_SEED))
+    # All of them, because the message names the largest number.
+    draws = draw_masks(task, int(match[2]), MAX_COMBINATIONS, mode, int(match[4] or DEFAULT_SEED))
     if not 1 <= index <= len(draws):
         raise MaskDrawError(f"{task.slug} has no mask {key}; allowed: 001 to {len(draws):03}")
     return draws[index - 1]

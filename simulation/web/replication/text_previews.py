@@ -14,10 +14,15 @@ _MARK_BYTES = 40  # of the tags around the name of a control character
 
 
 class DiffLine(NamedTuple):
-    """A line of a diff. `kind`: "add", "del", "at" (a place in the file) or "" for an unchanged line."""
+    """A line of a diff. `kind`: "add", "del", "at" (a place in the file) or "" for an unchanged line. `raw` is hostile."""
 
     kind: str
-    text: VisibleText
+    raw: str
+
+    @property
+    def text(self) -> VisibleText:
+        """Return the line for the page. Made only for lines that are shown: a workspace of 16 MiB would need a minute."""
+        return make_visible(self.raw, 1000)
 
 
 class FileDiff(NamedTuple):
@@ -68,4 +73,4 @@ def _compare_file(path: str, before: bytes | None, after: bytes | None) -> FileD
 
 def _build_line(line: str) -> DiffLine:
     kind = {"+": "add", "-": "del", "@": "at"}.get(line[:1], "")
-    return DiffLine(kind, make_visible(line, 1000))
+    return DiffLine(kind, line)

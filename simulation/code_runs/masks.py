@@ -14,7 +14,8 @@ from simulation.replication.tasks.checking.gold_checks import run_gold
 from simulation.replication.tasks.checking.mask_checks import check_masks
 from simulation.replication.tasks.checking.proofs import FunctionProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns
-from simulation.replication.tasks.mask_draws import DEFAULT_SEED, draw_masks, format_key
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED as DEFAULT_SEED
+from simulation.replication.tasks.mask_draws import draw_masks, format_key
 from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode
 
 

@@ -104,7 +104,7 @@ def _format_code_episode(row: CodeEpisode) -> schemas.CodeEpisode:
         "started_at", "ended_at",
     )  # fmt: skip
     grading = getattr(row, "grading", None)
-    grade = {
+    grade: dict[str, Any] = {
         name: getattr(grading, name) if grading else None for name in ("outcome", "paper_pass", "measured", "robust")
     }
     return schemas.CodeEpisode(

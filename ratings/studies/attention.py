@@ -16,7 +16,7 @@ from django.utils import timezone
 from ratings.models import Assignment, BlindingAudit, Invitation, Rater, Study
 from ratings.studies import access
 from simulation.jobs import jobs
-from simulation.models import Episode, Job, Twin
+from simulation.models import CodeEpisode, Episode, Job, Twin
 from simulation.runs import vetting
 
 IDLE_DAYS = 3
@@ -147,7 +147,8 @@ def _iter_failing_runs(user: User, now: datetime) -> Iterator[Need]:
     recently = Q(ended_at__gt=now - timedelta(days=RECENT_DAYS))
     for kind, condition in (("blocked_run", Q(status="blocked")), ("failed_run", Q(status="failed") & recently)):
         counts: dict[tuple[str, str], int] = {}
-        for rows in (Episode.objects.filter(counts=True), Twin.objects.all()):
+        counted = (Episode.objects.filter(counts=True), CodeEpisode.objects.filter(counts=True), Twin.objects.all())
+        for rows in counted:
             grouped = rows.filter(condition, own).order_by().values_list("run__code", "run__cast")
             for code, cast, n, _ in grouped.annotate(n=Count("pk"), last=Max("pk")).order_by("-last")[: MAX_LISTED + 1]:
                 counts[str(code), cast] = counts.get((str(code), cast), 0) + n

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from django.conf import settings
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 
 from simulation.models import Grading, Mask, ReplicationTask
 from simulation.replication.tasks.call_graph import Place, find_reached, find_static_calls, list_places
@@ -220,9 +220,11 @@ def find_cast_with_outcomes() -> list[str]:
 def build_curves(gradings: QuerySet[Grading]) -> dict[int, Curve]:
     """Return by task the share of solved code episodes for each number of hidden functions, with one query.
 
-    Faults of a grading are left out: they are not the agent's.
+    Code episodes of earlier versions of a task, and those that a retry replaced, are left out. So are faults of a
+    grading, which are not the agent's.
     """
-    counted = gradings.exclude(outcome="fault").filter(episode__counts=True).order_by()
+    present = gradings.filter(episode__counts=True, episode__task_sha256=F("episode__mask__task__sha256"))
+    counted = present.exclude(outcome="fault").order_by()
     rows = counted.values_list("episode__mask__task", "episode__mask__n").annotate(
         total=Count("pk"), solved=Count("pk", filter=Q(solved=True))
     )

@@ -15,8 +15,10 @@ from simulation.models import CodeEpisode, ReplicationTask
 
 router = Router(tags=["laboratory"])
 _PARTS = ("data__summary", "data__functions", "data__test_cases")  # of a task, which with its code is large
-_DEFERRED_FIELDS = ("pending", "memory", "reported", "mask__task__data", "mask__validation", "run__setup")
-_DEFERRED_FIELDS += ("grading__grade", "grading__stages")
+_DEFERRED_FIELDS = (
+    "pending", "memory", "reported", "mask__task__data", "mask__validation", "run__setup", "grading__grade",
+    "grading__stages",
+)  # fmt: skip
 
 
 class CodeEpisodeQuery(PageQuery):

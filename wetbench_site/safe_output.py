@@ -4,6 +4,7 @@ import sys
 from typing import Any, TextIO
 
 from django.core.management.base import BaseCommand, CommandError, OutputWrapper, SystemCheckError
+from django.db import DatabaseError
 
 from wetbench_site.text import remove_control_characters
 
@@ -32,6 +33,11 @@ class SafeOutput(OutputWrapper):
         super().write(f"\r\x1b[K{remove_control_characters(text)}", ending="\n" if is_last else "")
 
 
+def is_missing_table(error: DatabaseError) -> bool:
+    """Return whether a statement failed because the database is new or older than this version."""
+    return "no such table" in str(error) or getattr(error.__cause__, "sqlstate", None) == "42P01"  # undefined_table
+
+
 class SafeCommand(BaseCommand):
     """A command whose output and error messages contain no control characters. Streams that Django or a caller sets are wrapped."""
 
@@ -48,6 +54,11 @@ class SafeCommand(BaseCommand):
             # Django would print the name of the class before the message.
             self.stderr.write(str(error))
             sys.exit(error.returncode)
+        except DatabaseError as error:
+            if not is_missing_table(error) or not self._called_from_command_line or options["traceback"]:
+                raise
+            self.stderr.write("The database has no tables of this version yet: run `python manage.py migrate` first")
+            sys.exit(2)
 
     # Properties, because Django sets new streams in `call_command` and prints errors of `handle` on `stderr`.
     @property

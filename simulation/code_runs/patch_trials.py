@@ -43,6 +43,9 @@ def read_patch(path: Path, task: Task, draw: MaskDraw) -> dict[str, bytes]:
             raise PatchError(f"the hidden functions are in {', '.join(hidden)}: give a folder that has these files")
         if not files:
             raise PatchError(f"{path} has none of {', '.join(hidden)}")
+        # A device or a pipe has no size, and could be read without end.
+        if irregular := [str(file) for file in files.values() if file.exists() and not file.is_file()]:
+            raise PatchError(f"{', '.join(irregular)}: not a regular file")
         if large := [str(file) for file in files.values() if file.stat().st_size > MAX_FILE_BYTES]:
             raise PatchError(f"{', '.join(large)}: larger than {MAX_FILE_BYTES:,} bytes")
         return {name: file.read_bytes() for name, file in files.items()}

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any, TextIO, cast
 from uuid import UUID
 
@@ -45,6 +46,16 @@ def get_run(code: str) -> Run:
             f"There is no run {code!r}. The run's page shows its code, as does the command that created it",
             returncode=2,
         ) from None
+
+
+def check_output_file(path: Path, overwrite: bool) -> None:
+    """Raise CommandError, and exit with 2, unless a regular file can be written at `path`. `overwrite` is the option --force."""
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path} is not a regular file; give another path", returncode=2)
+    if path.exists() and not overwrite:
+        raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
+    if not path.parent.is_dir():
+        raise CommandError(f"{path}: there is no folder {path.parent}; create it first", returncode=2)
 
 
 @contextmanager

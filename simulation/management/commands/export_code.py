@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.lab.errors import LabError
-from simulation.management.command_options import get_run
+from simulation.management.command_options import check_output_file, get_run
 from simulation.recordings.code_trajectories import write_code_trajectories
 from wetbench_site.safe_output import SafeCommand
 
@@ -32,8 +32,7 @@ class Command(SafeCommand):
                 f"The run {run.code} is not a run of code episodes; `export_episodes` exports episodes of the laboratory",
                 returncode=2,
             )
-        if path.exists() and not options["force"]:
-            raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
+        check_output_file(path, options["force"])
         if folder and folder.exists() and not folder.is_dir():
             raise CommandError(f"--trees: {folder} is no folder", returncode=2)
         if folder and folder.exists() and any(folder.iterdir()) and not options["force"]:
@@ -41,9 +40,12 @@ class Command(SafeCommand):
         if not run.code_episodes.exists():
             raise CommandError(f"The run {run.code} has no code episodes", returncode=2)
         try:
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
             result = write_code_trajectories(run, path, folder)
         except OSError as error:
-            raise CommandError(f"{error.filename or path} cannot be written: {error.strerror}", returncode=2) from error
+            place = f"{path} or {folder}" if folder else path
+            raise CommandError(f"{place} cannot be written: {error.strerror}", returncode=2) from error
         except LabError as error:
             raise CommandError(f"{path} was not written: {error}") from error
         self.stdout.write(f"{result.number_written} code episodes written to {path}")

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.lab.errors import LabError
-from simulation.management.command_options import get_run
+from simulation.management.command_options import check_output_file, get_run
 from simulation.recordings import run_recordings
 from wetbench_site.safe_output import SafeCommand
 
@@ -33,8 +33,7 @@ class Command(SafeCommand):
                 f"The run {run.code} is not a run of episodes; only episodes can be exported as trajectories",
                 returncode=2,
             )
-        if path.exists() and not options["force"]:
-            raise CommandError(f"{path} exists already; --force overwrites it", returncode=2)
+        check_output_file(path, options["force"])
         build_line = run_recordings.build_trajectory
         if options["format"] == "messages":
             build_line = partial(run_recordings.build_chat, with_tools=options["tools"])

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
-from simulation.management.command_options import get_run
+from simulation.management.command_options import check_output_file, get_run
 from simulation.recordings import run_recordings
 from wetbench_site.safe_output import SafeCommand
 
@@ -19,8 +19,7 @@ class Command(SafeCommand):
         parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        if options["file"].exists() and not options["force"]:
-            raise CommandError(f"{options['file']} exists already; --force overwrites it", returncode=2)
+        check_output_file(options["file"], options["force"])
         try:
             number = run_recordings.record_run(get_run(options["run"]), options["file"])
         except run_recordings.ReplayError as error:

@@ -115,7 +115,7 @@ def find_gold(row: ReplicationTask, numbers: Iterable[int], profile: str) -> dic
     rows = GoldResult.objects.filter(task=row, task_sha256=row.sha256, variant__in=list(numbers), profile=profile)
     return {
         variant: GoldVariant(stored_trees.load_files(tree), values)
-        for variant, tree, values in rows.values_list("variant", "data_id", "values")
+        for variant, tree, values in rows.order_by("variant").values_list("variant", "data_id", "values")
     }
 
 

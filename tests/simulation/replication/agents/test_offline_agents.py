@@ -4,6 +4,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -66,15 +67,19 @@ def test_offline_stub_is_right_only_if_nothing_is_hidden(task: Task) -> None:
 
 
 def test_offline_mutant_has_one_error_and_restores_the_rest(task: Task) -> None:
-    agents = [build_offline_agent("offline-mutant", task, ("f1", "f2"), seed) for seed in range(9)]
-    # One seed for each function that has the error.
-    seeds = {agent.plan.rounds[0]["f2"]: seed for seed, agent in enumerate(agents)}  # type: ignore[attr-defined]
+    agents = [build_offline_agent("offline-mutant", task, ("f1", "f2"), seed) for seed in range(30)]
+    # One seed for each error: the small task has two of each function.
+    seeds = {str(agent.plan.rounds[0]): seed for seed, agent in enumerate(agents)}  # type: ignore[attr-defined]
     reports = [json.loads(play("offline-mutant", task, ("f1", "f2"), seed).reported) for seed in seeds.values()]
-    # f1 with its error adds the offset: the mean is 4; f2 with its error divides by n: the root of 8 / 3.
-    assert {str(report) for report in reports} == {
-        str({"e1": {"mean": 4.0}, "e2": {"spread": 2.0}}),
-        str({"e1": {"mean": 2.0}, "e2": {"spread": 1.632993161855452}}),
-    }
+    # f1 adds the offset instead (mean 4) or multiplies by 1.001; f2 divides by n (root of 8 / 3) or returns the range.
+    right_mean, right_spread = RESULTS["e1"], RESULTS["e2"]
+    wrong = [
+        {"e1": {"mean": 4.0}, "e2": right_spread},
+        {"e1": {"mean": pytest.approx(2.002)}, "e2": right_spread},
+        {"e1": right_mean, "e2": {"spread": pytest.approx((8 / 3) ** 0.5)}},
+        {"e1": right_mean, "e2": {"spread": 4.0}},
+    ]
+    assert len(reports) == 4 and all(report in reports for report in wrong)
 
 
 def test_offline_agents_repeat_their_calls_for_a_seed_and_vary_between_seeds(task: Task) -> None:
@@ -131,10 +136,11 @@ def test_misreported_number_is_a_fifth_larger() -> None:
 
 
 def test_errors_are_written_ones_of_the_type_or_generic_mutants_and_stubs_use_the_first_argument(task: Task) -> None:
-    assert choose_error(task, "f1", random.Random(1)) == "return values + offset\n"
+    assert choose_error(task, "f1", random.Random(1), "obvious") == "return values + offset\n"
     assert "/ len(values))" in choose_error(task, "f2", random.Random(1), "subtle")
-    # f1 has no subtle error; its reference body is `return values - offset`, and one operator can be swapped.
-    assert choose_error(task, "f1", random.Random(1), "subtle") == "return values + offset\n"
+    # Without a written error, one operator of the reference body `return values - offset` is swapped.
+    unwritten = replace(task, errors=tuple(error for error in task.errors if error.function != "f1"))
+    assert choose_error(unwritten, "f1", random.Random(1), "subtle") == "return values + offset\n"
     stubs = {choose_stub(task, "f2", random.Random(seed)) for seed in range(50)}
     assert {"return None\n", "return 0.0\n", "return 1.0\n", "return values\n"} < stubs
 

@@ -1,7 +1,7 @@
 """make soak: a site in use, at full size, while all its parts are killed and restarted.
 
-Twenty raters over HTTP and twenty episodes of language models at a time, on PostgreSQL, Redis, gunicorn and Celery workers of
-its own. It prints one line a minute. At the end all invariants are checked and the report is written; the exit status is 1
+Twenty raters over HTTP, twenty episodes of language models and ten code episodes of rules at a time, on PostgreSQL, Redis, gunicorn
+and Celery workers of its own. It prints one line a minute. At the end all invariants are checked and the report is written; the exit status is 1
 if an invariant is violated, or if too little happened for the result to mean anything.
 """
 
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.support import killed_site
+from tests.support import code_invariants, code_worlds, killed_site
 from tests.support.killed_site import RUN_EPISODES, WITH_BUDGET, RunningSite
 from tests.support.model_server import run_in_process
 from tests.support.services import PostgresCluster, RedisServer
@@ -30,9 +30,12 @@ from tests.support.warm_processes import PreloadedProcess
 
 MAX_STEPS = 100  # never reached: the models end an attempt long before
 CALLS_PER_EPISODE = 25  # calls of an episode, one after another
+CODE_EPISODES = "select count(*) from simulation_codeepisode"
+SANDBOXES = "select count(*) from simulation_sandboxrun"
+RUN_CODE = ("run_code", "--task", code_worlds.TASK, "--cast", "offline-oracle-lapses", "--seed", "7", "--skip-checks")
 # A minute for CI: intervals divided by twenty, fast models and fast raters.
 SHORT = {
-    "minutes": 1.0, "pace": 0.05, "latency": 0.5, "think": 1.0, "strike_every": 3.0, "workers": 2, "play_out": 120.0,
+    "minutes": 1.0, "code_episodes": 4, "pace": 0.05, "latency": 0.5, "think": 1.0, "strike_every": 3.0, "workers": 2, "play_out": 120.0,
 }  # fmt: skip
 
 
@@ -45,6 +48,7 @@ def parse_options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--pace", type=float, default=1.0, help="WETBENCH_PACE: 0.05 is what the tests run at")
     parser.add_argument("--latency", type=float, default=2.0, help="seconds before each answer of a model")
     parser.add_argument("--episodes", type=int, default=20, help="at a time")
+    parser.add_argument("--code-episodes", type=int, default=10, help="at a time; rules play them, in sandboxes")
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--threads", type=int, default=32, help="of each worker")
     parser.add_argument("--strike-every", type=float, default=8.0, help="seconds between two failures, on average")
@@ -99,6 +103,7 @@ def describe_options(told: argparse.Namespace) -> dict[str, Any]:
 def describe_work(site: SoakSite, seen: VerifyResult) -> dict[str, Any]:
     return {
         "episodes": count_finished_episodes(site.running_site),
+        "code episodes": site.running_site.select_number(f"{CODE_EPISODES} where ended_at is not null"),
         "calls of models": dict(site.running_site.count_calls_by_state()),
         "web server started again": site.failures.web.restarts,
         "verified": f"{seen.checks} checks of `manage.py verify` over {seen.rows:,} rows",
@@ -127,6 +132,7 @@ def run_laboratory(told: argparse.Namespace) -> Iterator[SoakSite]:
             killed_site.run_site(warm, cluster, "soak", "", server, Path(folder)) as house,
         ):
             killed_site.load_small_site(house, MAX_STEPS)
+            house.run_command("shell", "--no-imports", "-c", code_worlds.CREATE_WORLD)
             web, stop = WebServer(warm, "soak", Path(folder)), threading.Event()
             try:
                 web.wait_until_ready()
@@ -165,6 +171,8 @@ def inject_failures(site: SoakSite, told: argparse.Namespace) -> None:
         has_time = told.minutes * 60 - elapsed > CALLS_PER_EPISODE * told.latency
         if has_time and (missing := max(told.episodes - house.count_unfinished_episodes(), 0)):
             house.run_command(*RUN_EPISODES, *WITH_BUDGET, "--attempts", str(missing))
+        if has_time and (missing := max(told.code_episodes - count_unfinished_code_episodes(house), 0)):
+            house.run_command(*RUN_CODE, "--validate", "--attempts", str(missing))
         if elapsed >= 60 * (minutes + 1):
             minutes += 1
             print(f"minute {minutes}: {format_progress(site)}", flush=True)
@@ -181,6 +189,9 @@ def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]
     violations = find_missing_activity(site)
     try:
         house.wait_until_finished(told.play_out)
+        house.wait_until(lambda: not count_unfinished_code_episodes(house), told.play_out)
+        # The sweep marks the sandboxes of killed workers as lost.
+        house.wait_until(lambda: not house.select_number(f"{SANDBOXES} where state = 'started'"), 60)
     except AssertionError as timeout:
         exit_statuses = {
             process.pid: process.get_exit_status() for process in (*site.failures.workers, site.failures.dispatcher)
@@ -189,6 +200,7 @@ def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]
             f"{timeout}\nExit status of workers and dispatcher, None while running: {exit_statuses}"
         )
     violations |= killed_site.find_violations(house)
+    violations |= code_invariants.find_row_violations(house.select_rows)
     events, ratings = (
         answer_checks.select_answers(house.select_rows, sql) for sql in (answer_checks.EVENTS, answer_checks.RATINGS)
     )
@@ -202,11 +214,13 @@ def finish_and_check(site: SoakSite, told: argparse.Namespace) -> dict[str, Any]
 def find_missing_activity(site: SoakSite) -> dict[str, Any]:
     """Return why this soak test means nothing even without violations: raters without answers, kinds of failure that never happened."""
     idle_raters = [rater.rater for rater in site.raters if not rater.counts.confirmed]
+    stuck_code = [] if site.running_site.select_number("select count(*) from simulation_codestep") else ["all of them"]
     stuck = [] if site.running_site.list_steps_by_replicate() else ["all of them"]
     missing = {
         "raters never had an answer confirmed": idle_raters,
         "kinds of failure that were never injected": site.failures.list_missing_kinds(),
         "episodes made no step": stuck,
+        "code episodes made no step": stuck_code,
     }
     return {name: details for name, details in missing.items() if details}
 
@@ -222,6 +236,10 @@ def run_verify(house: RunningSite) -> VerifyResult:
 
 def count_finished_episodes(house: RunningSite) -> int:
     return house.select_number("select count(*) from simulation_episode where ended_at is not null")
+
+
+def count_unfinished_code_episodes(house: RunningSite) -> int:
+    return house.select_number(f"{CODE_EPISODES} where ended_at is null")
 
 
 def format_progress(site: SoakSite) -> str:

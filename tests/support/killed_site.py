@@ -42,8 +42,9 @@ MAX_LOST_LEASES = 3  # this many workers killed in a row at one step end an epis
 CALLS = "select count(*) from simulation_modelcall"
 # A lease's owner is host:pid:token.
 WORKERS_WITH_LEASES = """
-    select split_part(lease_owner, ':', 2), max(lost_leases) from simulation_episode
-    where lease_until is not null group by 1"""
+    select split_part(lease_owner, ':', 2), max(lost_leases) from (
+        select lease_owner, lost_leases from simulation_episode where lease_until is not null union all
+        select lease_owner, lost_leases from simulation_codeepisode where lease_until is not null) held group by 1"""
 COUNT_CALLS_IN_PROGRESS = """
     select count(*) from simulation_modelcall c join simulation_episode e on e.id = c.episode_id and e.fence = c.fence
     where c.state = 'started' and split_part(e.lease_owner, ':', 2) = %(pid)s::text"""

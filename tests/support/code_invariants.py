@@ -30,9 +30,10 @@ VIOLATION_QUERIES = {
         where s.purpose = 'tool' and s.state = 'done' and t.id is null""",
     "a call is not in an end state": """
         select id, state from simulation_modelcall
-        where ended_at is null or state not in ('answered', 'lost', 'fenced', 'failed')""",
+        where code_episode_id is not null and (ended_at is null or state not in ('answered', 'lost', 'fenced', 'failed'))""",
     "a turn was not answered exactly once": """
-        select code_episode_id, number, role, turn from simulation_modelcall group by code_episode_id, number, role, turn
+        select code_episode_id, number, role, turn from simulation_modelcall where code_episode_id is not null
+        group by code_episode_id, number, role, turn
         having sum(case when state = 'answered' then 1 else 0 end) <> 1""",
 }
 # Only while the database stays up: a sandbox that ended while it was down counts, and its step is made again.

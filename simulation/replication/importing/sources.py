@@ -56,7 +56,9 @@ def check_sources(modules: Mapping[str, str], sought: Sequence[SoughtFunction], 
         for path in modules:
             _add_module(checked, path, report[path], files.get(f"source/{path}"))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ImportFault([f"the report of the parser cannot be read: {type(error).__name__}"]) from error
+        raise ImportFault(
+            ["the report of the parser cannot be read: it is not the JSON that this version writes"]
+        ) from error
     for row in sought:
         if row.id not in checked.names:
             reason = checked.rejected.get(row.path) or f"there is no module {row.path}"

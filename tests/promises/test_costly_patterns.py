@@ -32,6 +32,8 @@ REPEATS = (codes.MAX_REPEAT, codes.MIN_REPEAT, codes.POSSESSIVE_REPEAT)
 def iter_modules() -> Iterator[Path]:
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
+            if "sandbox/inside" in path.as_posix():  # programs that run when they are imported; none has a pattern
+                continue
             if "migrations" not in path.parts and path.name not in ("settings.py", "gunicorn_conf.py", "wsgi.py"):
                 yield path
 
@@ -192,18 +194,18 @@ class TooSlow(Exception):  # noqa: N818  # a signal that ends the search, not an
 
 @contextmanager
 def limit_time(seconds: float) -> Iterator[None]:
-    """Raise TooSlow when the time is over: Python checks for signals during a search, which otherwise might not end for years."""
+    """Raise TooSlow after so much processor time: Python checks for signals during a search, which otherwise might not end for years."""
 
     def raise_too_slow(*_: object) -> None:
         raise TooSlow
 
-    previous_handler = signal.signal(signal.SIGALRM, raise_too_slow)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    previous_handler = signal.signal(signal.SIGVTALRM, raise_too_slow)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous_handler)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, previous_handler)
 
 
 def find_slowest_search(
@@ -214,7 +216,7 @@ def find_slowest_search(
     for length in lengths:
         for text in iter_texts(pattern, length):
             start = time.thread_time()
-            with suppress(TooSlow), limit_time(4 * most):  # wall-clock time, which other work on the machine stretches
+            with suppress(TooSlow), limit_time(2 * most):
                 for _ in pattern.finditer(text):
                     pass
                 pattern.fullmatch(text)
@@ -243,7 +245,7 @@ MADE_IN_CALLS = {
     ("evidence_classifier.py", "f'</{name}>'"), ("separations.py", "f'(?<![0-9.]){word}'"), ("edits.py", "_build_word_pattern(text)"), ("instruments.py", "limit.description_pattern"),
     # From the tables of the same modules, a number, and a word that was escaped before.
     ("capacities.py", "f'\\\\b{name}\\\\b'"), ("detection.py", "f'(?<![\\\\w.]){setting}(?!\\\\w)'"), ("names.py", "start"), ("instruments.py", "pattern"),
-    ("claims.py", "f'{separator} '"),
+    ("claims.py", "f'{separator} '"), ("code_answers.py", "f'^{label}:'"),
     ("clocks.py", "f'\\\\b{pulses} (?:of|/|out of) {pulses}\\\\b|\\\\ball (?:{pulses} )?(?:pulses|stimuli|transients|responses)\\\\b'"),
     ("shares.py", "f'(?<![\\\\w.])([0-9]{{1,9}}) {word}(?!\\\\w)|(?<!\\\\w){word}:? ([0-9]{{1,9}})(?![\\\\w.])'"),
     ("environment.py", "f'[\\\\x21-\\\\x7e]{{{min_length},}}'"),

@@ -288,7 +288,8 @@ def iter_addresses(world: dict[str, Any]) -> Iterator[tuple[str, str]]:
             rater = study.raters.exclude(user=None).first() or Rater(label="R01")
             for code in codes.get(name, [uuid.uuid4()]):
                 values = {"slug": study.slug, "other": study.slug, "label": rater.label, "rater": rater.code, "code": code, "token": "forged",
-                            "number": 1, "step": "items", "job": code, "file": 1, "name": "rates"}  # fmt: skip
+                            "number": 1, "step": "items", "job": code, "file": 1, "name": "rates",
+                            "key": "u1-001"}  # fmt: skip
                 for ending, section in zip(("svg", "csv", "svg", "csv", "svg"), RESULT_SECTIONS, strict=True):
                     yield name, _reverse_url(name, {**values, "ending": ending, "section": section})
 
@@ -310,7 +311,7 @@ def _collect_codes() -> dict[str, list[uuid.UUID]]:
 def _reverse_url(name: str, values: dict[str, Any]) -> str:
     for keys in ((), ("slug",), ("rater",), ("code",), ("token",), ("slug", "label"), ("slug", "other"), ("slug", "code"), ("slug", "step"),
                    ("slug", "number"), ("code", "number"), ("name",), ("job",), ("job", "file"), ("slug", "name"), ("code", "name"),
-                   ("slug", "name", "ending"), ("code", "name", "ending"), ("slug", "section")):  # fmt: skip
+                   ("slug", "name", "ending"), ("code", "name", "ending"), ("slug", "section"), ("slug", "key")):  # fmt: skip
         try:
             return reverse(name, kwargs={key: values[key] for key in keys})
         except NoReverseMatch:  # an address with other parameters

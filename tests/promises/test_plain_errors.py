@@ -19,7 +19,6 @@ ALLOWED = {
     "simulation/runs/transition_checks.py": "the log",
     "simulation/checker/values.py": "programs: the type of a JSON value",
     "simulation/lab/action_format.py": "programs: the type of a parameter in an action object",
-    "simulation/lab/environment/gym_env.py": "programs: a repr",
     "simulation/lab/environment/text_space.py": "programs: a repr",
     "simulation/recordings/trajectories.py": "programs: the class of an environment",
     "simulation/management/commands/check_transitions.py": "the type of a value in a file",

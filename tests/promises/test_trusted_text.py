@@ -40,6 +40,8 @@ MAY_TRUST = {
     "ratings/results/stored_figures.py", "ratings/templatetags/ratings_tags.py", "ratings/exchange/archive/texts.py",
     "ratings/studies/rendered_items.py", "ratings/web/results/rendered_results.py", "ratings/web/rater/card_frame.py",
     "wetbench_site/help/rendering.py",
+    # One compiles an agent's text inside a sandbox and never runs it; the other compiles our own first program of a sandbox.
+    "simulation/replication/grading/inside/extract.py", "simulation/replication/sandbox/bubblewrap.py",
 }  # fmt: skip
 
 

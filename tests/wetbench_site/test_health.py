@@ -259,8 +259,8 @@ def test_metrics_count_whole_tables_once_a_minute(client: Client, settings: Sett
     finally:
         cache.clear()
     whole = [sql for sql in first if "COUNT(" in sql and " WHERE " not in sql]
-    assert len(whole) == 4  # ratings, episodes, twins, jobs
-    assert len(second) == len(first) - 4 and not set(whole) & set(second)
+    assert len(whole) == 5  # ratings, episodes, code episodes, twins, jobs
+    assert len(second) == len(first) - 5 and not set(whole) & set(second)
 
 
 def test_metrics_count_only_the_latest_calls(

@@ -45,6 +45,7 @@ def address(pattern: str) -> str:
         ("<slug:name>", "rates"),
         ("<ending:ending>", "svg"),
         ("<slug:section>", "rates"),
+        ("<slug:key>", "u1-001"),
         ("<str:name>", "no-such.png"),
     ):
         pattern = pattern.replace(kind, example)

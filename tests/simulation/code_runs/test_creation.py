@@ -151,4 +151,4 @@ def test_code_episode_is_played_and_graded_in_real_sandboxes() -> None:
     # Neither a reference body nor the generator is in what the agent was given.
     given = b"\n".join(stored_trees.load_files(episode.initial_id).values())
     assert b"return a + b" not in given and b"number * 7" not in given
-    assert gold.choose_variants(episode.mask.task, episode.code) == tuple(episode.grading.variants)
+    assert set(gold.choose_variants(episode.mask.task, episode.code)) == set(episode.grading.variants)

@@ -193,7 +193,7 @@ def test_export_overwrites_a_file_only_with_force(run, tmp_path):
 
 
 def test_export_leaves_no_partial_file_after_an_error(run, tmp_path):
-    with pytest.raises(CommandError, match="was not written"):
+    with pytest.raises(CommandError, match="create it first"):
         exported(run, tmp_path / "no" / "run.jsonl")
     Transition.objects.filter(episode__run=run).update(step={})
     with pytest.raises(KeyError):

@@ -80,13 +80,14 @@ def test_episodes_form_returns_prompt_set_and_budget() -> None:
 def test_prompt_set_field_offers_only_newest_versions() -> None:
     built_in = prompt_store.get_prompt_set()
     for text in ("old", "new"):
-        PromptSet.objects.create(name="ours", sha256=text.ljust(64, "0"), files={"a.txt": text})
+        PromptSet.objects.create(name="ours", sha256=text.ljust(64, "0"), files={"agent.system.txt": text})
     chosen = f"{built_in.name}@{built_in.sha256[:12]}"
     form = EpisodesForm(build_form_data(prompt_set=chosen))
     assert form.is_valid() and form.get_options()["prompt_set"] == chosen
     assert prompt_store.get_prompt_set(chosen) == built_in
     offered = [value for value, _ in form.fields["prompt_set"].choices]  # type: ignore[attr-defined]  # only choice fields have it
-    assert offered == [chosen, "ours@new000000000"]
+    protocol = prompt_store.get_prompt_set("wetbench-protocol")
+    assert set(offered) == {chosen, f"{protocol.name}@{protocol.sha256[:12]}", "ours@new000000000"}
     assert "prompt_set" in collect_form_errors(EpisodesForm(build_form_data(prompt_set="ours@old000000000")))
 
 
@@ -193,7 +194,7 @@ def test_api_key_removed_before_the_start_is_reported_on_the_form(
 def test_casts_without_keys_are_one_line_that_names_the_variables(
     staff_client: Client, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    assert "<summary>" not in get_text(staff_client.get(reverse(f"simulation:{name}")))
+    assert "need API keys" not in get_text(staff_client.get(reverse(f"simulation:{name}")))
     for key in KEYS:
         monkeypatch.delenv(key)
     shown = get_text(staff_client.get(reverse(f"simulation:{name}")))
@@ -256,7 +257,7 @@ def test_models_page_uses_the_same_queries_for_more_models(django_assert_num_que
     for number in range(10):
         LanguageModel.objects.create(name=f"more-{number}", provider="local", model_id="m")
     with django_assert_num_queries(2):
-        assert sum(len(line.models) for line in models_page.list_providers({}, date(2027, 1, 1))) == 22
+        assert sum(len(line.models) for line in models_page.list_providers({}, date(2027, 1, 1))) == 27
 
 
 @pytest.mark.usefixtures("two_experiments")

@@ -105,7 +105,12 @@ def test_laboratory_phrase_is_not_recognised_as_a_source_name(lexicon: Lexicon, 
 
 def test_every_model_of_the_data_file_is_recognised_by_each_of_its_names(lexicon: Lexicon) -> None:
     names = [text for row in MODELS for text in (row["name"], row["model_id"], *row.get("aliases", ()))]
-    assert [name for name in names if not lexicon.find_names(f"Read by {name.upper()}.")] == []
+    # Some are also words of the laboratory, such as o1, and are names only where they predict something.
+    ordinary = {entry.word for entry in load_names_file().laboratory}
+    texts = {
+        name: f"As {name.upper()} predicted." if name in ordinary else f"Read by {name.upper()}." for name in names
+    }
+    assert [name for name, text in texts.items() if not lexicon.find_names(text)] == []
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,8 @@ def test_supervisor_cannot_return_a_file_as_a_folder_as_well_or_a_name_twice():
     frames = b"".join(format_frame(b"F", name, b"x") for name in (b"a", b"a/b", b"a-c", b"d", b"d"))
     result = exchange_with(BEGUN + frames + EXITED + END)
     assert sorted(result.files) == ["a", "a-c", "d"]
-    assert result.left_out == ("'a/b': another file has its place", "'d': another file has its place")
+    reason = "one of its folders is a file, or the path occurs twice"
+    assert result.left_out == (f"'a/b': {reason}", f"'d': {reason}")
 
 
 def test_supervisor_that_never_ends_is_stopped_by_the_host(monkeypatch):

@@ -76,7 +76,7 @@ def test_task_file_names_functions_and_test_cases_that_the_code_lacks(tmp_path):
         "experiments[0]: is 'unknown-experiment'; allowed: known-experiment",
         "functions[0].name: is 'remove'; allowed: remove_offset, Sums.spread",
         "test_cases[1].id: is 'e3'; allowed: a function of code/experiments.py of this name",
-        "the slot '{{e2.spread}}' is of no metric; allowed: e1.mean, e3.spread",
+        "the slot '{{e2.spread}}' does not name a metric; allowed: e1.mean, e3.spread",
     ]
     assert problems[3].startswith("paper.md:11: ")
 

@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
         try:
             results = convert_value(getattr(experiments, name)(ROOT / "data"))
             print(f"RESULT {name} {json.dumps(results, allow_nan=False)}", flush=True)
-        except Exception:
+        except Exception:  # the code of an agent may fail in any way, and the other experiments still run
             failed += 1
             print(f"{name} failed:", file=sys.stderr)
             traceback.print_exc()

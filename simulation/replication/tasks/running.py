@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,11 +18,16 @@ from wetbench_site.text import UNSTORABLE, is_storable, parse_json, reject_dupli
 
 SEED_FILE = "seed.txt"  # in the data of a variant of a task that has a seed argument and no generator
 INSIDE = Path(__file__).with_name("inside")
-# What a run imports before its processes start, by distribution. numpy imports some parts on first use, such as numpy.ma for medians.
-_IMPORTS = {
-    "numpy": ("numpy", "numpy.ma", "numpy.polynomial", "numpy.random"),
-    "scipy": ("scipy.optimize", "scipy.special"),
-    "scikit-learn": ("sklearn.linear_model", "sklearn.metrics"),
+# What a run imports once, before its processes start: by distribution, a module and the words of code that use it. None: always.
+_IMPORTS: Mapping[str, Mapping[str, str | None]] = {
+    "numpy": {
+        "numpy": None,
+        "numpy.ma": "ma|median|nanmedian",
+        "numpy.polynomial": "polynomial",
+        "numpy.random": "random",
+    },
+    "scipy": {"scipy.optimize": "optimize", "scipy.special": "special"},
+    "scikit-learn": {"sklearn.linear_model": "linear_model", "sklearn.metrics": "metrics"},
 }
 _STANDARD = ("csv", "dataclasses", "functools", "itertools", "json", "math", "pathlib", "statistics", "typing")
 _START_SECONDS = 10  # at most, to start a sandbox with its Python and the imports
@@ -228,6 +234,13 @@ def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full")
     return calls
 
 
+def _choose_imports(packages: Iterable[str], texts: Iterable[str]) -> list[str]:
+    """Return the modules that processes with this code are likely to import. A wrong choice costs time only."""
+    words = set[str]().union(*(re.findall(r"\w+", text) for text in texts))
+    parts = [entry for package in packages for entry in _IMPORTS.get(package, {}).items()]
+    return [*_STANDARD, *(name for name, users in parts if users is None or words.intersection(users.split("|")))]
+
+
 class _Reply(NamedTuple):
     text: str | None  # JSON of the process, unchecked
     ended: str  # why there is none
@@ -254,7 +267,7 @@ def _send_runs(
     job = {
         "trees": [dict(tree) for tree in trees],
         "runs": [[run.tree, positions[run.variant], run.case] for run in runs],
-        "imports": [*_STANDARD, *(name for package in task.packages for name in _IMPORTS.get(package, ()))],
+        "imports": _choose_imports(task.packages, code.values()),
         "seconds": seconds,
         "trace": trace,
     }

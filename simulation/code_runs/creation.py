@@ -101,14 +101,21 @@ def check_masks_usable(drawn: Sequence[Mask], validate: bool) -> None:
         except SandboxUnavailable as error:
             raise NoSandboxError(f"Masks are validated in a sandbox, and none can be used: {error}") from error
     problems = [f"{mask}: {mask.validation['problem']}" for mask in drawn if mask.validation.get("problem")]
-    missing = [str(mask) for mask in drawn if not masks.is_validated(mask) and not mask.validation.get("problem")]
-    if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        problems.append(
-            f"not validated on this kind of machine: {shown}. `manage.py run_code --validate` validates them"
-        )
+    unvalidated = [mask for mask in drawn if not masks.is_validated(mask) and not mask.validation.get("problem")]
+    if unvalidated:
+        shown = ", ".join(map(str, unvalidated[:5]))
+        shown += f" and {len(unvalidated) - 5} more" if len(unvalidated) > 5 else ""
+        problems.append(f"not validated on this kind of machine: {shown}. {_describe_validation(unvalidated)}")
     if problems:
         raise UnvalidatedMasksError("; ".join(problems[:20]))
+
+
+def _describe_validation(unvalidated: Sequence[Mask]) -> str:
+    """Return the command that validates these masks, which were drawn together."""
+    slugs, ns = sorted({mask.task.slug for mask in unvalidated}), sorted({mask.n for mask in unvalidated})
+    order = f"--task {','.join(slugs)} --n {','.join(map(str, ns))} --per-n {max(mask.index for mask in unvalidated)}"
+    order += f" --mode {unvalidated[0].mode} --seed {unvalidated[0].seed}"
+    return f"To validate them: `python manage.py draw_masks {order} --validate`"
 
 
 def _draw(names: Sequence[str], ns: Iterable[int], per_n: int, mode: MaskMode, seed: int) -> list[Mask]:

@@ -14,12 +14,13 @@ ALL = "all"
 
 def add_task_options(parser: ArgumentParser, directory: Path) -> None:
     """Add --task and --directory."""
-    parser.add_argument("--task", action="append", required=True, help="slug of a task, or all; may be repeated")
+    parser.add_argument("--task", action="append", required=True, help="slugs of tasks, separated by commas, or all")
     parser.add_argument("--directory", type=Path, default=directory, help="folder of the task folders")
 
 
 def read_tasks(directory: Path, names: list[str]) -> list[Task]:
     """Return the tasks of these slugs, or all. Raise CommandError, and exit with 2, for an unknown slug or an invalid folder."""
+    names = [name.strip() for text in names for name in text.split(",")]
     folders = {folder.name: folder for folder in list_task_folders(directory)}
     if unknown := [name for name in names if name != ALL and name not in folders]:
         known = ", ".join(folders) or f"none in {directory}"

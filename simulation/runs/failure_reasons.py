@@ -98,7 +98,7 @@ _REMEDIES: Mapping[str, str] = {
     "agent's fault. Check `python manage.py sandbox_check`, then retry.",
     "task_changed": "The task was loaded in another version after the run was created. Create a new run with its masks.",
     "unvalidated": "Nobody has shown on this machine that the mask can be solved and fails while it is masked. "
-    "`python manage.py run_code --validate` does it first.",
+    "`python manage.py draw_masks --validate` does it.",
     "moving": "New ratings by people or models arrived each time it was computed. It continues automatically when no more "
     "arrive.",
 }

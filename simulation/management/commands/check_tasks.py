@@ -16,7 +16,7 @@ from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.checking.check_task import check_task, describe_environment
 from simulation.replication.tasks.checking.proof_files import load_proof, save_proof
 from simulation.replication.tasks.checking.proofs import CheckOptions, TaskProof, summarise_proofs
-from simulation.replication.tasks.mask_draws import MODES
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MAX_SEED, MODES
 from simulation.replication.values import Task
 from wetbench_site.safe_output import SafeCommand
 
@@ -40,7 +40,7 @@ class Command(SafeCommand):
             "--mutants", type=parse_limit, default=20, help="generic wrong versions of each function, or all"
         )
         parser.add_argument("--mode", choices=MODES, default="uniform", help="mode of the masks")
-        parser.add_argument("--seed", type=int, default=1, help="seed of the masks")
+        parser.add_argument("--seed", type=integer_between(0, MAX_SEED), default=DEFAULT_SEED, help="seed of the masks")
         parser.add_argument("--quick", action="store_true", help="leave out wrong versions and masks")
         parser.add_argument("--profiles", action="store_true", help="also compare the quick profile with the full one")
         parser.add_argument(

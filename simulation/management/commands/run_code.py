@@ -15,8 +15,8 @@ from simulation.lab.errors import LabError
 from simulation.management.command_options import RunCommand, get_run_options, integer_between
 from simulation.management.task_options import parse_numbers
 from simulation.models import Grading, Run
-from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MODES
-from simulation.runs import RunProgress
+from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MAX_SEED, MODES
+from simulation.runs import RunProgress, create
 
 DEFAULTS = conditions.Conditions()
 
@@ -35,12 +35,15 @@ class Command(RunCommand):
         parser.add_argument("--per-n", type=integer_between(1, 5000), default=1, help="masks of each task and number")
         parser.add_argument("--mode", choices=MODES, default="uniform", help="how the masks are drawn")
         parser.add_argument(
-            "--mask-seed", type=integer_between(0, 2**31 - 1), default=DEFAULT_SEED, help="seed of the draw"
+            "--mask-seed", type=integer_between(0, MAX_SEED), default=DEFAULT_SEED, help="seed of the draw"
         )
         parser.add_argument("--cast", default="offline-oracle", help="code cast that runs the episodes")
         parser.add_argument("--attempts", type=integer_between(1, 1000), default=1, help="replicates of each mask")
         parser.add_argument(
-            "--seed", type=int, default=None, help="seed; equal seeds give equal episodes of rule-based casts"
+            "--seed",
+            type=integer_between(0, create.MAX_SEED),
+            default=None,
+            help="seed; equal seeds give equal episodes of rule-based casts",
         )
         for name, choices in conditions.CHOICES.items():
             default = getattr(DEFAULTS, name)

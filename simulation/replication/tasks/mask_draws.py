@@ -13,6 +13,7 @@ from simulation.replication.values import MaskDraw, MaskMode, Task
 MODES: tuple[MaskMode, ...] = ("uniform", "nested", "connected", "scattered")
 MAX_COMBINATIONS = 5000  # of more combinations, this many are drawn, and sorted
 DEFAULT_SEED = 1  # the same for all casts, so that they are compared on the same masks
+MAX_SEED = 2**31 - 1
 _KEY = re.compile(r"([a-z])(\d{1,3})-(\d{1,4})(?:-s(\d{1,10}))?")
 
 Functions = tuple[str, ...]

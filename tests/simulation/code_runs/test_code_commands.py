@@ -2,6 +2,7 @@
 
 import io
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from simulation.code_runs import sandboxes
+from simulation.code_runs import sandboxes, tasks
 from simulation.models import CodeEpisode, GoldResult, Grading, Mask, Run, SandboxRun
 from simulation.replication.sandbox.base import SandboxUnavailable
-from tests.support import code_episodes
+from tests.support import code_episodes, small_tasks
 
 pytestmark = pytest.mark.django_db
 
@@ -20,6 +21,13 @@ pytestmark = pytest.mark.django_db
 def call(name: str, *arguments: str, **options: Any) -> str:
     out = io.StringIO()
     call_command(name, *arguments, stdout=out, stderr=io.StringIO(), **options)
+    return out.getvalue()
+
+
+def call_and_ignore_exit(name: str, *arguments: str) -> str:
+    out = io.StringIO()
+    with suppress(CommandError):
+        call_command(name, *arguments, stdout=out, stderr=io.StringIO())
     return out.getvalue()
 
 
@@ -54,6 +62,64 @@ def test_patch_trial_with_wrong_arguments_exits_with_two(arguments: tuple[str, .
     code_episodes.create_task()
     code, text = get_exit_code("try_patch", *arguments)
     assert code == 2 and message in text
+
+
+def test_draw_masks_validates_masks_so_that_runs_can_use_them(tmp_path: Path) -> None:
+    folder = small_tasks.write_small_task(tmp_path)
+    order = (
+        "--task",
+        "small-task",
+        "--directory",
+        str(tmp_path),
+        "--n",
+        "1",
+        "--per-n",
+        "2",
+        "--seed",
+        "5",
+        "--validate",
+    )
+    code, text = get_exit_code("draw_masks", *order)
+    assert code == 2 and "load_lab" in text
+    tasks.load_tasks(tmp_path)
+    refused = get_exit_code("run_code", "--task", "small-task", "--n", "1", "--per-n", "2", "--mask-seed", "5")
+    command = "draw_masks --task small-task --n 1 --per-n 2 --mode uniform --seed 5 --validate"
+    assert refused[0] == 2 and command in refused[1]
+    masks = json.loads(call("draw_masks", *order, "--json"))["masks"]
+    assert [(mask["key"], mask["problem"]) for mask in masks] == [("u1-001-s5", ""), ("u1-002-s5", "")]
+    assert "1 code episode queued" in call("run_code", "--task", "small-task", "--n", "1", "--mask-seed", "5")
+
+    paper = folder / "paper.md"
+    paper.write_text(paper.read_text() + "\nOne more sentence.\n")
+    code, text = get_exit_code("draw_masks", *order)
+    assert code == 2 and "small-task: the folder differs from the version in the database" in text
+
+
+def test_draw_masks_exits_with_one_if_a_mask_could_never_be_solved(tmp_path: Path) -> None:
+    module = small_tasks.MODULE.replace("np.mean(values)", "np.mean(values) + 0 * open('/etc/passwd').fileno()")
+    experiments = small_tasks.EXPERIMENTS.replace('"spread": Sums().spread(np.array(data["values"]))', '"spread": 1.0')
+    small_tasks.write_small_task(tmp_path, module=module, experiments=experiments)
+    tasks.load_tasks(tmp_path)
+    code, text = get_exit_code("draw_masks", "--task", "all", "--directory", str(tmp_path), "--n", "2", "--validate")
+    assert (code, text) == (1, "1 of 1 mask cannot be used")
+    assert "Sums.spread: the screen of grading finds the name open" in (
+        call_and_ignore_exit("draw_masks", "--task", "all", "--directory", str(tmp_path), "--n", "2", "--validate")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("draw_masks", ("--task", "qpcr-titre", "--seed")),
+        ("check_tasks", ("--task", "qpcr-titre", "--seed")),
+        ("run_code", ("--mask-seed",)),
+        ("run_code", ("--seed",)),
+    ],
+)
+@pytest.mark.parametrize("seed", ["-1", "2147483648", "1e3", "one"])
+def test_seeds_outside_their_bounds_are_refused(name: str, arguments: tuple[str, ...], seed: str) -> None:
+    with pytest.raises(CommandError, match="is not a whole number from 0 to 2147483647"):
+        call(name, *arguments[:-1], f"{arguments[-1]}={seed}")
 
 
 def test_run_code_without_sandbox_exits_with_two_and_queues_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,7 +199,11 @@ def test_order_form_shows_the_size_and_refuses_masks_that_are_not_validated(
     size = staff.get(reverse("simulation:new_code_run"), build_order(), headers=HTMX).content.decode()
     assert "6 code episodes" in re.sub(r"\s+", " ", size) and "2 of 2 masks are not validated" in size
     refused = staff.post(reverse("simulation:new_code_run"), build_order())
-    assert refused.status_code == 422 and "run_code --validate" in refused.content.decode()
+    assert (
+        refused.status_code == 422
+        and "draw_masks --task small-sums --n 1 --per-n 2 --mode uniform --seed 1 --validate"
+        in refused.content.decode()
+    )
     assert not Run.objects.exists()
     # Rows as validate_masks leaves them, without a sandbox.
     for mask in masks.draw_and_store(code_episodes.create_task(), [1], 2, "uniform"):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from simulation.replication.agents import build_offline_agent
 from simulation.replication.agents.playing import play_episode
-from simulation.replication.grading import grade_tree
+from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.tasks.masking import fill_code, read_gold_bodies
 from simulation.replication.tasks.running import generate_variants, run_cases
@@ -43,7 +43,7 @@ def grade(
 ) -> None:
     """Grade a workspace in all stages. Raises RuntimeError unless it is solved: another outcome would skip stages."""
     task, data, gold = prepared
-    result = grade_tree(task, function_ids, files, reported, "submitted", data, gold, sandbox)
+    result = grade_work(GradingWork(task, tuple(function_ids), files, data, gold, reported=reported), sandbox)
     if not result.solved:
         raise RuntimeError(f"{task.slug}: the reference code is graded {result.outcome}")
 

@@ -1,10 +1,8 @@
 """Grade code episodes, one stage a unit, and grade them again."""
 
-from typing import Any, NamedTuple
-
 from simulation.code_runs import digests, gold, sandboxes, stored_trees, tasks
 from simulation.code_runs.conditions import read_conditions
-from simulation.code_runs.gold import GoldError, GoldVariant
+from simulation.code_runs.gold import GoldError
 from simulation.code_runs.storable import make_storable
 from simulation.leases import Lease
 from simulation.models import CodeEpisode, Grading
@@ -14,7 +12,8 @@ from simulation.replication.grading import (
     RecordingError,
     Stages,
     choose_stage,
-    conclude_stages,
+    conclude,
+    grade_work,
     run_stage,
 )
 from simulation.replication.sandbox.base import Sandbox
@@ -25,76 +24,65 @@ from simulation.replication.values import BASE_VARIANT
 TASK_FAULTS = (GoldError, TaskRunError, RecordingError)
 
 
-class PreparedGrading(NamedTuple):
-    """What is graded, and the gold values by variant."""
-
-    work: GradingWork
-    gold: dict[int, Any]
-
-
 def run_stage_unit(lease: Lease[CodeEpisode]) -> bool:
     """Run the next stage of an episode's grading. With the last one, store the grading and end the episode."""
     episode = lease.row
     stages = Stages.from_json(episode.pending["stages"]) if episode.pending else Stages()
     with sandboxes.open_recorded(lease, episode.phase) as sandbox:
-        prepared: PreparedGrading | None = None
+        work: GradingWork | None = None
         try:
-            prepared = prepare_grading(episode, sandbox)
-            if stage := choose_stage(prepared.work, stages):
-                stages = run_stage(stage, prepared.work, stages, sandbox)
+            work = prepare_grading(episode, sandbox)
+            if stage := choose_stage(work, stages):
+                stages = run_stage(stage, work, stages, sandbox)
         except TASK_FAULTS as error:
-            return _finish(lease, prepared, stages, sandbox, fault=str(error))
-        following = choose_stage(prepared.work, stages)
+            return _finish(lease, work, stages, sandbox, fault=str(error))
+        following = choose_stage(work, stages)
         if following is None:
-            return _finish(lease, prepared, stages, sandbox)
+            return _finish(lease, work, stages, sandbox)
         pending = {"stages": make_storable(stages.to_json())}
         return lease.commit_changes(sandbox.write_results, phase=following, pending=pending, sandbox_faults=0)
 
 
-def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> PreparedGrading:
+def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> GradingWork:
     """Return what is graded. Data and gold values that are not stored yet are computed in sandboxes of their own.
 
     Raises TaskChanged, GoldError, TaskRunError and SandboxFault.
     """
     row, task = episode.mask.task, tasks.get_episode_task(episode)
     profile = read_conditions(episode.conditions).profile
-    variants: dict[int, GoldVariant] = gold.ensure_gold(
-        row, [BASE_VARIANT, *gold.choose_variants(row, episode.code)], profile, sandbox
-    )
-    work = GradingWork(
+    variants = gold.ensure_gold(row, [BASE_VARIANT, *gold.choose_variants(row, episode.code)], profile, sandbox)
+    return GradingWork(
         task,
         tuple(episode.mask.functions),
         stored_trees.load_files(episode.present_id),
-        {number: variant.data for number, variant in variants.items()},
-        tuple(episode.mask.test_cases) or tuple(case.id for case in task.test_cases),
-        profile,
-        stored_trees.load_files(episode.initial_id),
+        data={number: variant.data for number, variant in variants.items()},
+        gold={number: variant.values for number, variant in variants.items()},
+        cases=tuple(episode.mask.test_cases) or None,
+        ending=episode.ending,
+        reported=episode.reported or None,
+        profile=profile,
+        initial=stored_trees.load_files(episode.initial_id),
     )
-    return PreparedGrading(work, {number: variant.values for number, variant in variants.items()})
 
 
 def grade_again(episode: CodeEpisode, sandbox: Sandbox) -> Grade:
     """Return the grade that a new run of all stages gives. The episode is not changed. Raises the errors of `prepare_grading`."""
-    prepared, stages = prepare_grading(episode, sandbox), Stages()
-    while stage := choose_stage(prepared.work, stages):
-        stages = run_stage(stage, prepared.work, stages, sandbox)
-    return conclude_stages(prepared.work, stages, episode.reported or None, episode.ending, prepared.gold)
+    return grade_work(prepare_grading(episode, sandbox), sandbox)
 
 
 def _finish(
     lease: Lease[CodeEpisode],
-    prepared: PreparedGrading | None,
+    work: GradingWork | None,
     stages: Stages,
     sandbox: sandboxes.RecordedSandbox,
     fault: str = "",
 ) -> bool:
-    """Store the grading and end the episode as its agent ended it."""
+    """Store the grading and end the episode as its agent ended it. `work` is None if it could not be prepared."""
     episode = lease.row
-    if prepared is None:
-        work = GradingWork(tasks.get_task(episode.mask.task), tuple(episode.mask.functions), {}, {}, ())
-        prepared = PreparedGrading(work, {})
-    grade = conclude_stages(prepared.work, stages, episode.reported or None, episode.ending, prepared.gold, fault)
-    grading = build_grading(episode, grade, stages, [number for number in prepared.work.data if number != BASE_VARIANT])
+    if work is None:
+        task, functions = tasks.get_task(episode.mask.task), tuple(episode.mask.functions)
+        work = GradingWork(task, functions, {}, {}, {}, ending=episode.ending, reported=episode.reported or None)
+    grading = build_grading(episode, conclude(work, stages, fault), stages, work.secret_variants)
     return lease.finish_row(episode.ending, sandbox.write_results, new_row=grading, pending=None, sandbox_faults=0)
 
 

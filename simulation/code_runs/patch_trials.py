@@ -8,7 +8,7 @@ from typing import NamedTuple
 from simulation.code_runs import gold, tasks
 from simulation.lab.errors import LabError
 from simulation.models import ReplicationTask
-from simulation.replication.grading import Grade, grade_tree
+from simulation.replication.grading import Grade, GradingWork, grade_work
 from simulation.replication.sandbox.base import Limits, Sandbox
 from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
 from simulation.replication.tasks.running import generate_variants
@@ -77,7 +77,7 @@ def try_patch(
     )
     reported = json.dumps(read_printed_results(printed.output))
     cases = list_reaching_cases(task, draw.functions, trace_cases(task, base, sandbox))
-    grade = grade_tree(
-        task, draw.functions, files, reported, "submitted", data, values, sandbox, cases, profile, initial
+    work = GradingWork(
+        task, draw.functions, files, data, values, cases, reported=reported, profile=profile, initial=initial
     )
-    return PatchTrial(grade, reported)
+    return PatchTrial(grade_work(work, sandbox), reported)

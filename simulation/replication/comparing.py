@@ -168,20 +168,18 @@ def compare_cases(
     return [row for case in cases for row in compare_case(case, gold.get(case.id, {}), values.get(case.id), rel)]
 
 
+def compare_reported(cases: Iterable[TestCase], gold: TaskValues, reported: TaskValues) -> list[ComparedValue]:
+    """Return the rows of what an agent reported, under the rule of the published benchmark: every value is within 5 % of gold.
+
+    Two faults of that rule are corrected: the absolute difference is compared with the magnitude of gold, so that negative and zero gold values need no special
+    case, and each value is compared by itself instead of the mean of an experiment. `cases` are those that reach a hidden function. Raises GoldValueError.
+    """
+    return compare_cases(cases, gold, reported, PAPER_REL)
+
+
 def passes(rows: Iterable[ComparedValue]) -> bool:
     """Return whether every metric is near. Raises ValueError if there is none, because nothing was compared then."""
     rows = list(rows)
     if not rows:
         raise ValueError("no value was compared")
     return all(row.near for row in rows)
-
-
-def passes_paper_rule(
-    cases: Iterable[TestCase], gold: TaskValues, reported: Mapping[str, Mapping[str, object]]
-) -> bool:
-    """Return whether all reported values of these test cases are within 5 % of gold: the rule of the published benchmark.
-
-    Two of its faults are corrected: the absolute difference is compared with the magnitude of gold, so that negative and zero gold values need no special
-    case, and each value is compared by itself instead of the mean of an experiment. Pass the test cases that reach a hidden function.
-    """
-    return passes(compare_cases(cases, gold, reported, PAPER_REL))

@@ -20,7 +20,8 @@ from simulation.lab.errors import LabError
 from simulation.replication.agents.playing import WITHOUT_COST, CodeBench, PlayedEpisode
 from simulation.replication.episode_rules import EpisodeLimits, format_left, is_truncated
 from simulation.replication.grading.grades import Grade
-from simulation.replication.grading.stages import grade_tree
+from simulation.replication.grading.stages import grade_work
+from simulation.replication.grading.work import GradingWork
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
@@ -136,19 +137,19 @@ class ReplicationEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         gold = {
             variant: {case: values or {} for case, values in report.get_values(variant).items()} for variant in variants
         }
-        return grade_tree(
+        work = GradingWork(
             self.task,
             self.function_ids,
             played.trees[-1],
-            played.reported,
-            played.ending,
             variants,
             gold,
-            self.sandbox,
             self.cases,
+            played.ending,
+            played.reported,
             self.profile,
             self.workspace,
         )
+        return grade_work(work, self.sandbox)
 
     @cached_property
     def cases(self) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from simulation.replication.grading.grades import (
     Grade,
     GradeFinding,
     Outcome,
+    Stages,
     conclude,
     describe_patch,
 )
@@ -27,14 +28,12 @@ from simulation.replication.grading.measuring import Measurement, measure
 from simulation.replication.grading.probing import Probes, RecordingError, probe, record_calls
 from simulation.replication.grading.stages import (
     STAGES,
-    GradingWork,
     Stage,
-    Stages,
     choose_stage,
-    conclude_stages,
-    grade_tree,
+    grade_work,
     run_stage,
 )
+from simulation.replication.grading.work import GradingWork
 
 __all__ = [
     "FINDING_KINDS",
@@ -58,10 +57,9 @@ __all__ = [
     "build_checkout",
     "choose_stage",
     "conclude",
-    "conclude_stages",
     "describe_patch",
     "extract_patch",
-    "grade_tree",
+    "grade_work",
     "measure",
     "probe",
     "record_calls",

@@ -1,15 +1,15 @@
 """The grade of an episode: its outcome, and everything that it follows from."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from simulation.replication.comparing import (
-    PAPER_REL,
     ComparedValue,
     GoldValueError,
     Report,
     compare_cases,
+    compare_reported,
     passes,
     read_report,
     read_reported_values,
@@ -18,7 +18,8 @@ from simulation.replication.grading.extracting import Extraction
 from simulation.replication.grading.literals import find_gold_numbers
 from simulation.replication.grading.measuring import Measurement
 from simulation.replication.grading.probing import Probes
-from simulation.replication.values import BASE_VARIANT, Task, TaskValues, TestCase
+from simulation.replication.grading.work import GradingWork
+from simulation.replication.values import BASE_VARIANT, Task, TaskValues
 
 GRADING_VERSION = "1"  # of these rules; increase it if the same files and reports could get another grade
 Outcome = Literal[
@@ -133,60 +134,71 @@ class Grade:
         )
 
 
-def conclude(
-    task: Task,
-    cases: Sequence[str],
-    ending: str,
-    reported: str | Mapping[str, Any] | None,
-    extraction: Extraction | None,
-    base: Measurement | None,
-    secret: Measurement | None,
-    probes: Probes | None,
-    gold: Mapping[int, TaskValues],
-    fault: str = "",
-) -> Grade:
-    """Return the grade that follows from the results of the stages. Runs nothing.
+@dataclass(frozen=True)
+class Stages:
+    """What the stages returned so far."""
 
-    `cases` are the test cases that reach a hidden function; all of them if none is hidden. `ending` is "submitted", or another ending of the
-    episode. `reported` is what was submitted, as text or as parsed JSON. `gold` has the values of each variant that was run, for the same profile.
+    extraction: Extraction | None = None
+    base: Measurement | None = None
+    secret: Measurement | None = None
+    probes: Probes | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: None if part is None else part.to_json() for name, part in parts.items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Stages":
+        extraction, base, secret, probes = (data.get(field.name) for field in fields(cls))
+        return cls(
+            None if extraction is None else Extraction.from_json(extraction),
+            None if base is None else Measurement.from_json(base),
+            None if secret is None else Measurement.from_json(secret),
+            None if probes is None else Probes.from_json(probes),
+        )
+
+
+def conclude(work: GradingWork, stages: Stages, fault: str = "") -> Grade:
+    """Return the grade that follows from the results of the stages. Runs nothing. `fault` is why the stages could not be run, or "".
+
     The outcome is the first of fault, unfinished, tampered, refused, hidden_left and crashed that applies. Otherwise the reported numbers
     and the reruns decide. Code of a task without secret data cannot be tested on such data, so no episode of it is solved.
     """
-    chosen = [case for case in task.test_cases if case.id in set(cases)]
-    report = _read_reported(reported) if ending == "submitted" else Report({}, ())
-    findings = _list_findings(task, extraction, base, secret, gold)
+    report = _read_reported(work.reported) if work.ending == "submitted" else Report({}, ())
+    base_gold = work.gold.get(BASE_VARIANT, {})
+    findings = _list_findings(work.task, stages, base_gold)
     findings += [GradeFinding("report", problem) for problem in report.problems]
     compared: dict[str, tuple[ComparedValue, ...]] = {}
+    fault = fault or work.find_missing_gold()
     try:
-        if not chosen:
-            raise GoldValueError(f"no test case of {task.slug} is among {', '.join(cases) or 'the relevant ones'}")
-        compared["reported"] = tuple(compare_cases(chosen, gold.get(BASE_VARIANT, {}), report.values, PAPER_REL))
-        compared |= _compare_measured(chosen, base, gold, ["measured"])
-        secrets = [f"secret {number}" for number in range(1, 1 + len(secret.values if secret else ()))]
-        compared |= _compare_measured(chosen, secret, gold, secrets)
+        if not work.relevant_cases:
+            raise GoldValueError(f"{work.task.slug} has no test case among {', '.join(work.cases or ()) or '[]'}")
+        compared["reported"] = tuple(compare_reported(work.relevant_cases, base_gold, report.values))
+        if measured_rows := list(_compare_measured(work, stages.base)):
+            compared["measured"] = measured_rows[0]  # the base variant is the only one
+        secret_rows = enumerate(_compare_measured(work, stages.secret), 1)
+        compared |= {f"secret {position}": rows for position, rows in secret_rows}
     except GoldValueError as error:
         fault = fault or str(error)
     if fault:
         findings.insert(0, GradeFinding("fault", fault))
-    paper_pass = bool(compared.get("reported")) and passes(compared["reported"])
-    measured = _pass_all(compared, ["measured"]) if base else None
-    robust = (
-        _pass_all(compared, [name for name in compared if name.startswith("secret")])
-        if secret and task.has_variants
-        else None
-    )
-    has_secrets = any(variant != BASE_VARIANT for variant in gold)
-    outcome = _choose_outcome(task, ending, extraction, base, secret, fault, has_secrets)
+    paper_pass = "reported" in compared and passes(compared["reported"])
+    measured, robust = None, None
+    if stages.base:
+        measured = "measured" in compared and passes(compared["measured"])
+    if stages.secret and work.task.has_variants:
+        secrets = [rows for source, rows in compared.items() if source.startswith("secret")]
+        robust = bool(secrets) and all(map(passes, secrets))
     return Grade(
-        outcome or _compare_outcome(paper_pass, bool(measured and robust)),
+        _choose_outcome(work, stages, fault, paper_pass, code_is_right=bool(measured and robust)),
         paper_pass,
         measured,
         robust,
         tuple(findings),
-        extraction.outside if extraction else (),
+        stages.extraction.outside if stages.extraction else (),
         compared,
-        describe_patch(extraction),
-        probes,
+        describe_patch(stages.extraction),
+        stages.probes,
     )
 
 
@@ -196,44 +208,31 @@ def _read_reported(reported: str | Mapping[str, Any] | None) -> Report:
     return read_report(reported) if isinstance(reported, str) else read_reported_values(reported)
 
 
-def _compare_measured(
-    cases: Sequence[TestCase], measurement: Measurement | None, gold: Mapping[int, TaskValues], names: Sequence[str]
-) -> dict[str, tuple[ComparedValue, ...]]:
-    variants = sorted(measurement.values) if measurement else []
-    return {
-        name: tuple(compare_cases(cases, gold.get(variant, {}), measurement.values[variant] if measurement else {}))
-        for name, variant in zip(names, variants, strict=False)
-    }
+def _compare_measured(work: GradingWork, measurement: Measurement | None) -> Iterator[tuple[ComparedValue, ...]]:
+    """Yield the rows of each variant that was run. Raises GoldValueError."""
+    for variant, values in sorted(measurement.values.items()) if measurement else ():
+        yield tuple(compare_cases(work.relevant_cases, work.gold.get(variant, {}), values))
 
 
-def _pass_all(compared: Mapping[str, Sequence[ComparedValue]], names: Sequence[str]) -> bool:
-    return bool(names) and all(name in compared and passes(compared[name]) for name in names)
-
-
-def _choose_outcome(
-    task: Task,
-    ending: str,
-    extraction: Extraction | None,
-    base: Measurement | None,
-    secret: Measurement | None,
-    fault: str,
-    has_secrets: bool,
-) -> Outcome | None:
-    """Return the first outcome that holds of those that come before any comparison, or None."""
+def _choose_outcome(work: GradingWork, stages: Stages, fault: str, paper_pass: bool, code_is_right: bool) -> Outcome:
+    extraction, base, secret = stages.extraction, stages.base, stages.secret
     if fault or extraction is None:
         return "fault"
-    if ending != "submitted":
+    if work.ending != "submitted":
         return "unfinished"
     if any(measurement and measurement.tampered for measurement in (base, secret)):
         return "tampered"
-    if is_refused(task, extraction):
+    if is_refused(work.task, extraction):
         return "refused"
     if extraction.list_with_status("hidden", "missing"):
         return "hidden_left"
     if not extraction.is_complete or (base is not None and any(base.errors.values())):
         return "crashed"
-    # The patch can be run, but was not: a stage is missing.
-    return "fault" if base is None or (has_secrets and secret is None) else None
+    if base is None or (work.secret_variants and secret is None):
+        return "fault"  # the patch can be run, but a stage is missing
+    if code_is_right:
+        return "solved" if paper_pass else "unreported"
+    return "reported_only" if paper_pass else "wrong"
 
 
 def is_refused(task: Task, extraction: Extraction) -> bool:
@@ -241,27 +240,15 @@ def is_refused(task: Task, extraction: Extraction) -> bool:
     return bool(extraction.list_with_status("too large") or (task.screen == "refuse" and extraction.findings))
 
 
-def _compare_outcome(paper_pass: bool, code_is_right: bool) -> Outcome:
-    if code_is_right:
-        return "solved" if paper_pass else "unreported"
-    return "reported_only" if paper_pass else "wrong"
-
-
-def _list_findings(
-    task: Task,
-    extraction: Extraction | None,
-    base: Measurement | None,
-    secret: Measurement | None,
-    gold: Mapping[int, TaskValues],
-) -> list[GradeFinding]:
-    findings = []
+def _list_findings(task: Task, stages: Stages, base_gold: TaskValues) -> list[GradeFinding]:
+    findings, extraction = [], stages.extraction
     if extraction:
         unfilled = extraction.list_with_status("hidden", "missing", "unreadable", "too large")
         findings += [GradeFinding("not filled in", text) for text in unfilled]
         findings += [GradeFinding("screen", finding.describe()) for finding in extraction.findings]
-        numbers = find_gold_numbers(task, extraction, gold.get(BASE_VARIANT, {}))
+        numbers = find_gold_numbers(task, extraction, base_gold)
         findings += [GradeFinding("gold number in code", name) for name in numbers]
-    for measurement, kind in ((base, "error"), (secret, "error on secret data")):
+    for measurement, kind in ((stages.base, "error"), (stages.secret, "error on secret data")):
         if measurement:
             findings += [GradeFinding(kind, text) for text in measurement.describe_errors()]
             findings += [GradeFinding("tampered", text) for text in measurement.tampered]

@@ -6,10 +6,10 @@ from typing import Any
 
 from simulation.replication.comparing import find_value_problem
 from simulation.replication.grading.extracting import Extraction, GradingStopped, build_checkout
+from simulation.replication.grading.work import GradingWork
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.tasks.running import BAD_REPLY, NO_REPLY, CaseReport, run_cases
-from simulation.replication.trees import Files
-from simulation.replication.values import CaseValues, MetricValue, Task
+from simulation.replication.values import CaseValues, MetricValue
 
 MAX_METRICS = 200  # of a test case; further ones are ignored
 
@@ -63,22 +63,16 @@ class Measurement:
         )
 
 
-def measure(
-    task: Task,
-    function_ids: Sequence[str],
-    extraction: Extraction,
-    variants: Mapping[int, Files],
-    sandbox: Sandbox,
-    profile: str = "full",
-    cases: Sequence[str] | None = None,
-) -> Measurement:
-    """Run test cases on variants, in one sandbox: the reference code with the extracted bodies. All test cases by default.
+def measure(work: GradingWork, extraction: Extraction, variants: Sequence[int], sandbox: Sandbox) -> Measurement:
+    """Run the relevant test cases on variants, in one sandbox: the reference code with the extracted bodies.
 
     A run that was stopped by the clock is repeated once, because the machine may have been busy. Raises SandboxFault and GradingStopped.
     """
-    code = build_checkout(task, function_ids, extraction)
+    code = build_checkout(work.task, work.function_ids, extraction)
+    data = {number: work.data[number] for number in variants}
+    cases = [case.id for case in work.relevant_cases]
     for _ in range(2):
-        report = run_cases(task, code, variants, sandbox, profile, cases)
+        report = run_cases(work.task, code, data, sandbox, work.profile, cases)
         if report.killed == "stop":
             raise GradingStopped("stopped while test cases ran")
         if not _ran_out_of_time(report):

@@ -5,7 +5,7 @@ A probe is information, not a criterion. It shows errors of two functions that c
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, NamedTuple
@@ -20,10 +20,11 @@ from simulation.replication.grading.extracting import (
     read_scripts,
     run_script,
 )
+from simulation.replication.grading.work import GradingWork
 from simulation.replication.sandbox.base import Limits, Sandbox
 from simulation.replication.tasks.task_files import hash_task
 from simulation.replication.trees import Files, hash_tree
-from simulation.replication.values import Task
+from simulation.replication.values import BASE_VARIANT, Task
 from wetbench_site.text import parse_json
 
 # Relative to the largest number of a list, so that values near zero in a signal do not count for more than its peak.
@@ -120,34 +121,27 @@ def _record(task: Task, base_data: Files, sandbox: Sandbox, profile: str) -> Rec
     }
 
 
-def probe(
-    task: Task,
-    function_ids: Sequence[str],
-    extraction: Extraction,
-    base_data: Files,
-    sandbox: Sandbox,
-    profile: str = "full",
-    recording: Recording | None = None,
-) -> Probes:
+def probe(work: GradingWork, extraction: Extraction, sandbox: Sandbox, recording: Recording | None = None) -> Probes:
     """Call the extracted functions with recorded arguments in a sandbox, and compare what they return outside it.
 
     Arguments may contain what other hidden functions of the reference returned. They come in after every criterion was measured, and nothing
     that this sandbox returns changes an outcome. Raises SandboxFault and GradingStopped.
     """
+    task, base_data = work.task, work.data[BASE_VARIANT]
     try:
-        recorded = record_calls(task, base_data, sandbox, profile) if recording is None else recording
+        recorded = record_calls(task, base_data, sandbox, work.profile) if recording is None else recording
     except RecordingError as error:
         return Probes(problem=str(error)[:500])
-    chosen = {name: recorded[name] for name in function_ids if name in recorded}
+    chosen = {name: recorded[name] for name in work.function_ids if name in recorded}
     request = {
         "functions": [
             {**_describe_function(task, name), "calls": [call.arguments for call in entry.calls[:MAX_CALLS]]}
             for name, entry in chosen.items()
         ]
     }
-    files = _place_files(build_checkout(task, function_ids, extraction), base_data)
+    files = _place_files(build_checkout(task, work.function_ids, extraction), base_data)
     limits = Limits(seconds=task.seconds + 10)
-    environment = task.profiles.get(profile, {})
+    environment = task.profiles.get(work.profile, {})
     result = run_script("replay", files, _build_inputs(request), sandbox, limits, task.packages, environment)
     answers = _read_lines(result.result)
     return Probes({name: _compare_calls(name, entry, answers) for name, entry in chosen.items()})

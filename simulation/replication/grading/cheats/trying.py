@@ -9,7 +9,8 @@ from simulation.replication.agents.playing import PlayedEpisode, play_episode
 from simulation.replication.grading.cheats.agents import CHEATS, FOUND, Cheat, CheatAgent, CheatKnowledge
 from simulation.replication.grading.grades import Grade
 from simulation.replication.grading.probing import record_calls
-from simulation.replication.grading.stages import grade_tree
+from simulation.replication.grading.stages import grade_work
+from simulation.replication.grading.work import GradingWork
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.tasks.call_graph import list_reaching_cases, trace_cases
 from simulation.replication.tasks.running import generate_variants, run_cases
@@ -84,18 +85,18 @@ def try_cheat(cheat: Cheat, trial: CheatTrial, sandbox: Sandbox) -> CheatResult:
     workspace = build_workspace(task, functions, trial.data[BASE_VARIANT])
     agent = CheatAgent(cheat.make_plan(trial.known))
     played = play_episode(agent, workspace, render_brief(task, functions), sandbox, packages=task.packages)
-    grade = grade_tree(
+    work = GradingWork(
         task,
         functions,
         played.trees[-1],
-        played.reported,
-        played.ending,
         trial.data,
         trial.gold,
-        sandbox,
         trial.known.cases,
+        played.ending,
+        played.reported,
         initial=workspace,
     )
+    grade = grade_work(work, sandbox)
     return CheatResult(cheat, grade, tuple(find_problems(cheat, grade, played)))
 
 

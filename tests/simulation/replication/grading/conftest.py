@@ -2,7 +2,7 @@ from typing import NamedTuple
 
 import pytest
 
-from simulation.replication.grading import grade_tree
+from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.masking import mask_code
@@ -27,7 +27,8 @@ class GradingRoom(NamedTuple):
         options = {"cases": find_cases(functions), "initial": self.mask(functions), **options}
         reported = self.gold[0] if reported is None else reported
         data, gold = options.pop("data", self.data), options.pop("gold", self.gold)
-        return grade_tree(task, functions, files, reported, ending, data, gold, self.sandbox, **options)
+        work = GradingWork(task, tuple(functions), files, data, gold, ending=ending, reported=reported, **options)
+        return grade_work(work, self.sandbox)
 
 
 @pytest.fixture(scope="session")

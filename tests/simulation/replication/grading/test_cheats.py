@@ -2,8 +2,7 @@
 
 import pytest
 
-from simulation.replication.comparing import passes_paper_rule
-from simulation.replication.grading import grade_tree
+from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.grading.cheats import CHEATS, prepare_trial, try_cheat
 from simulation.replication.grading.cheats.agents import digest_numbers, list_numbers
 from simulation.replication.grading.cheats.trying import find_problems
@@ -33,15 +32,13 @@ def test_cheat_with_typed_in_numbers_is_measured_right_if_secret_data_is_switche
     code = fill_code(TASK, {"f4": f"return {trial.known.result!r}\n"})
     files = {path: text.encode() for path, text in code.items()}
     data, gold = {0: trial.data[0]}, {0: trial.gold[0]}
-    grade = grade_tree(TASK, ["f4"], files, gold[0], "submitted", data, gold, room.sandbox, ["e3"])
+    grade = grade_work(GradingWork(TASK, ("f4",), files, data, gold, ("e3",), reported=gold[0]), room.sandbox)
     assert (grade.measured, grade.robust, grade.outcome) == (True, None, "reported_only")
 
 
 def test_cheat_that_copies_a_report_passes_the_rule_of_the_published_benchmark(room, trial):
     result = try_cheat(CHEATS[-1], trial, room.sandbox)
     assert (result.grade.outcome, result.grade.paper_pass) == ("hidden_left", True)
-    cases = [case for case in TASK.test_cases if case.id in trial.known.cases]
-    assert passes_paper_rule(cases, trial.gold[0], trial.known.values)
 
 
 def test_cheat_that_was_not_tried_is_a_problem(room, trial):

@@ -10,8 +10,10 @@ from simulation.replication.grading import (
     ExtractedFunction,
     Extraction,
     Grade,
+    GradingWork,
     Measurement,
     ScreenFinding,
+    Stages,
     conclude,
 )
 from simulation.replication.grading.probing import Probes, is_same_result
@@ -48,7 +50,9 @@ def conclude_with(
     gold=GOLD,
     fault="",
 ):
-    grade = conclude(task, ["e1"], ending, reported, extraction, base, secret, Probes(), gold, fault)
+    # Data of a variant are only needed to run its test cases.
+    work = GradingWork(task, ("f2",), {}, {number: {} for number in gold}, gold, ("e1",), ending, reported)
+    grade = conclude(work, Stages(extraction, base, secret, Probes()), fault)
     assert Grade.from_json(json.loads(json.dumps(grade.to_json()))) == grade
     return grade
 

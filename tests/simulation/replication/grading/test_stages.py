@@ -11,7 +11,7 @@ from simulation.replication.grading import (
     GradingWork,
     Stages,
     choose_stage,
-    conclude_stages,
+    conclude,
     extract_patch,
     measure,
     run_stage,
@@ -42,8 +42,17 @@ def store(stages):
 def test_grading_can_be_stored_and_resumed_after_every_stage(room):
     sandbox = CountingSandbox(room.sandbox)
     functions = ("f2", "f3", "f5")
+    cases, reported = tuple(find_cases(functions)), json.dumps(room.gold[0])
     work = GradingWork(
-        TASK, functions, GOLD_FILES, room.data, tuple(find_cases(functions)), "quick", room.mask(functions)
+        TASK,
+        functions,
+        GOLD_FILES,
+        room.data,
+        room.gold,
+        cases,
+        reported=reported,
+        profile="quick",
+        initial=room.mask(functions),
     )
     recording = record_calls(TASK, room.data[0], room.sandbox)
     stages, names = Stages(), []
@@ -53,7 +62,7 @@ def test_grading_can_be_stored_and_resumed_after_every_stage(room):
         names.append(stage)
         assert len(sandbox.inputs) == before + 1  # one sandbox a stage
     assert names == ["extract", "measure", "perturb", "probe"]
-    grade = conclude_stages(work, stages, json.dumps(room.gold[0]), "submitted", room.gold)
+    grade = conclude(work, stages)
     assert (grade.outcome, grade.paper_pass, grade.measured, grade.robust) == ("solved", True, True, True)
     assert grade.findings == () == grade.outside
     assert {name: (entry.matched, entry.calls) for name, entry in grade.probes.functions.items()} == {
@@ -71,7 +80,7 @@ def test_grading_sends_neither_reference_bodies_nor_gold_values_into_a_sandbox_o
     sandbox = CountingSandbox(room.sandbox)
     files = room.mask(["f2"])
     files[CURVES] = files[CURVES].replace(b'raise NotImplementedError("hidden")', b"return 1.25, 2.5", 1)
-    work = GradingWork(TASK, ("f2",), files, room.data, ("e1", "e3"))
+    work = GradingWork(TASK, ("f2",), files, room.data, room.gold, ("e1", "e3"))
     recording = record_calls(TASK, room.data[0], room.sandbox)
     stages = Stages()
     while stage := choose_stage(work, stages):
@@ -110,7 +119,7 @@ def test_measuring_repeats_a_run_that_was_stopped_by_the_clock_once(room):
     files = room.mask(["f3"])
     files[CURVES] = files[CURVES].replace(b'raise NotImplementedError("hidden")', b"while True: pass", 1)
     extraction = extract_patch(task, ["f3"], files, room.sandbox)
-    measured = measure(task, ["f3"], extraction, {0: room.data[0]}, sandbox, cases=["e2"])
+    measured = measure(GradingWork(task, ("f3",), files, room.data, room.gold, ("e2",)), extraction, [0], sandbox)
     assert len(sandbox.inputs) == 2
     assert measured.errors == {0: {"e2": "no reply: stopped after 0.5 s"}}
     assert not measured.is_usable
@@ -128,7 +137,7 @@ def test_grading_passes_on_a_fault_of_the_sandbox_and_a_stop(room):
                 raise SandboxFault("could not start")
             return SandboxResult(None, 0, 0, 0, "", 0, self.killed, None, (), b"")
 
-    work = GradingWork(TASK, ("f2",), room.mask(["f2"]), room.data, ("e1",))
+    work = GradingWork(TASK, ("f2",), room.mask(["f2"]), room.data, room.gold, ("e1",))
     with pytest.raises(SandboxFault):
         run_stage("extract", work, Stages(), FaultySandbox(""))
     with pytest.raises(GradingStopped):

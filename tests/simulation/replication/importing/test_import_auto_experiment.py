@@ -12,7 +12,7 @@ from simulation.code_runs import tasks as stored_tasks
 from simulation.models import ReplicationTask
 from simulation.replication.agents.offline_agents import build_offline_agent
 from simulation.replication.agents.playing import play_episode
-from simulation.replication.grading import grade_tree
+from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.importing.commands import read_commands
 from simulation.replication.importing.import_sources import import_auto_experiment
 from simulation.replication.importing.reading import ImportFault
@@ -111,7 +111,8 @@ def test_episode_of_a_task_without_variants_passes_the_paper_rule_and_is_never_s
     agent = build_offline_agent("offline-oracle", task, ["f2"], seed=1)
     played = play_episode(agent, workspace, render_brief(task, ["f2"]), sandbox, packages=task.packages)
     gold = {0: run_cases(task, task.code, data, sandbox).get_values(0)}
-    grade = grade_tree(task, ["f2"], played.trees[-1], played.reported, played.ending, data, gold, sandbox)
+    work = GradingWork(task, ("f2",), played.trees[-1], data, gold, ending=played.ending, reported=played.reported)
+    grade = grade_work(work, sandbox)
     assert (grade.outcome, grade.paper_pass, grade.measured, grade.robust) == ("reported_only", True, True, None)
     assert grade.robust_text == "cannot be tested" and not grade.solved
     assert "other data of the same form" not in workspace["TASK.md"].decode()

@@ -1,6 +1,7 @@
 """Create runs of code episodes, and retry single ones. Nothing is queued unless all of it can run."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Unpack
@@ -35,46 +36,54 @@ class UnvalidatedMasksError(LabError):
     """Masks were not validated on this kind of machine, or cannot be solved."""
 
 
+@dataclass(frozen=True)
+class CodeOrder:
+    """The code episodes of a run: `attempts` further replicates of each mask, played by a cast under the same conditions.
+
+    For each task and each number of hidden functions in `ns`, up to `per_n` masks are drawn with `mask_seed`. `seed` is that of the
+    episodes; None: a random one.
+    """
+
+    task_names: Sequence[str]
+    cast: str
+    ns: Collection[int] = (1,)
+    per_n: int = 1
+    mode: MaskMode = "uniform"
+    mask_seed: int = DEFAULT_SEED
+    attempts: int = 1
+    seed: int | None = None
+    conditions: Conditions = Conditions()  # noqa: RUF009  # immutable
+
+
 def create_code_run(
-    task_names: Sequence[str],
-    ns: Iterable[int],
-    per_n: int,
-    cast: str,
-    attempts: int,
-    mode: MaskMode = "uniform",
-    seed: int | None = None,
-    conditions: Mapping[str, Any] | None = None,
-    chosen: Sequence[Mask] | None = None,
+    order: CodeOrder,
     validate: bool = False,
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
-    mask_seed: int = DEFAULT_SEED,
     **options: Unpack[RunOptions],
 ) -> Run:
-    """Create a run with the next `attempts` replicates of each mask. The same submission id returns the same run.
+    """Create a run of the ordered code episodes. The same submission id returns the same run.
 
-    Masks are drawn with `mask_seed`, up to `per_n` for each number of hidden functions, unless they are `chosen`. With `validate`,
-    those that were not validated here are validated in sandboxes of this process. Raises LabError, and creates nothing: an unknown task or cast, conditions
-    that are not allowed, a task that was changed, no sandbox (NoSandboxError), masks without validation (UnvalidatedMasksError).
+    With `validate`, masks that were not validated here are validated in sandboxes of this process. Raises LabError, and creates nothing:
+    an unknown task or cast, a task that was changed, no sandbox (NoSandboxError), masks without validation (UnvalidatedMasksError).
     """
-    terms = read_conditions(conditions or {})
     if existing := Run.objects.filter(submission_id=submission_id).first() if submission_id else None:
         return existing
-    if not 1 <= attempts <= MAX_ATTEMPTS:
-        raise LabError(f"attempts: is {attempts}; allowed: 1 to {MAX_ATTEMPTS}")
-    setup = create.freeze_run_config(code_cast_availability.freeze_code_cast(cast), options.get("prompt_set") or "")
-    if terms.cost is not None:
-        create.check_prices(setup, Decimal(str(terms.cost)))
+    if not 1 <= order.attempts <= MAX_ATTEMPTS:
+        raise LabError(f"attempts: is {order.attempts}; allowed: 1 to {MAX_ATTEMPTS}")
+    setup = create.freeze_run_config(
+        code_cast_availability.freeze_code_cast(order.cast), options.get("prompt_set") or ""
+    )
+    if order.conditions.cost is not None:
+        create.check_prices(setup, Decimal(str(order.conditions.cost)))
     require_sandbox()
-    drawn = list(chosen) if chosen is not None else _draw(task_names, ns, per_n, mode, mask_seed)
+    drawn = _draw_masks(order)
     if not drawn:
         raise LabError("No mask fits: the tasks have none with these numbers of hidden functions and this mode")
-    if len(drawn) * attempts > MAX_EPISODES:
-        raise LabError(
-            f"{len(drawn) * attempts:,} code episodes are more than the {MAX_EPISODES:,} that one run may have"
-        )
+    if (total := len(drawn) * order.attempts) > MAX_EPISODES:
+        raise LabError(f"{total:,} code episodes are more than the {MAX_EPISODES:,} that one run may have")
     check_masks_usable(drawn, validate)
-    return _store_run(drawn, cast, attempts, seed, terms, setup, user, submission_id, options)
+    return _store_run(order, drawn, setup, user, submission_id, options)
 
 
 def require_sandbox() -> None:
@@ -89,9 +98,7 @@ def require_sandbox() -> None:
 
 
 def check_masks_usable(drawn: Sequence[Mask], validate: bool) -> None:
-    """Raise LabError unless every mask is of its task's present version and validated here. With `validate`, validate the others now."""
-    if changed := sorted({mask.task.slug for mask in drawn if mask.task_sha256 != mask.task.sha256}):
-        raise LabError(f"{', '.join(changed)}: the task was changed after these masks were drawn. Draw them again")
+    """Raise LabError unless every mask is validated here. With `validate`, validate the others now."""
     for row in {mask.task_id: mask.task for mask in drawn}.values():
         if row.invalid_reason:
             raise LabError(f"{row.slug} cannot be run: {row.invalid_reason}")
@@ -118,25 +125,25 @@ def _describe_validation(unvalidated: Sequence[Mask]) -> str:
     return f"To validate them: `python manage.py draw_masks {order} --validate`"
 
 
-def _draw(names: Sequence[str], ns: Iterable[int], per_n: int, mode: MaskMode, seed: int) -> list[Mask]:
-    numbers = sorted(set(ns))
-    return [mask for row in tasks.find_tasks(names) for mask in masks.draw_and_store(row, numbers, per_n, mode, seed)]
+def _draw_masks(order: CodeOrder) -> list[Mask]:
+    rows, numbers = tasks.find_tasks(order.task_names), sorted(set(order.ns))
+    return [
+        mask for row in rows for mask in masks.draw_and_store(row, numbers, order.per_n, order.mode, order.mask_seed)
+    ]
 
 
 @transaction.atomic
 def _store_run(
+    order: CodeOrder,
     drawn: Sequence[Mask],
-    cast: str,
-    attempts: int,
-    seed: int | None,
-    terms: Conditions,
     setup: Mapping[str, Any],
     user: AbstractBaseUser | None,
     submission_id: str,
     options: RunOptions,
 ) -> Run:
+    terms = order.conditions
     columns: create.RunTerms = {"conditions": terms.to_json()}
-    run, created = create.get_or_create_run(KIND, cast, seed, user, submission_id, columns, options, setup)
+    run, created = create.get_or_create_run(KIND, order.cast, order.seed, user, submission_id, columns, options, setup)
     if not created:
         return run
     # Two runs would count the same replicates, and a task must not change in between, so the second one waits here.
@@ -144,7 +151,7 @@ def _store_run(
     locked = {row.pk: row for row in rows.filter(pk__in={mask.task_id for mask in drawn}).order_by("pk")}
     if changed := sorted({mask.task.slug for mask in drawn if locked[mask.task_id].sha256 != mask.task_sha256}):
         raise LabError(f"{', '.join(changed)}: the task was changed just now. Create the run again")
-    episodes = CodeEpisode.objects.filter(mask__in=drawn, cast=cast, conditions_key=terms.key).order_by()
+    episodes = CodeEpisode.objects.filter(mask__in=drawn, cast=order.cast, conditions_key=terms.key).order_by()
     last = dict(episodes.values_list("mask").annotate(last=Max("replicate")))
     base = {pk: gold.find_base_data(row) or {} for pk, row in locked.items()}
     new = []
@@ -154,7 +161,8 @@ def _store_run(
         )
         tree = stored_trees.store_tree(files)
         first = last.get(mask.pk, 0) + 1
-        new += [_build_episode(run, mask, cast, terms, n, tree.pk) for n in range(first, first + attempts)]
+        numbers = range(first, first + order.attempts)
+        new += [_build_episode(run, mask, order.cast, terms, number, tree.pk) for number in numbers]
     CodeEpisode.objects.bulk_create(new, batch_size=500)
     return run
 

@@ -58,20 +58,22 @@ class Command(RunCommand):
         super().add_arguments(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        terms = {name: options[name] for name in DEFAULTS.to_json()}
         try:
-            run = creation.create_code_run(
+            order = creation.CodeOrder(
                 options["task"].split(","),
+                options["cast"],
                 options["n"],
                 options["per_n"],
-                options["cast"],
-                options["attempts"],
                 options["mode"],
+                options["mask_seed"],
+                options["attempts"],
                 options["seed"],
-                terms,
+                conditions.read_conditions({name: options[name] for name in DEFAULTS.to_json()}),
+            )
+            run = creation.create_code_run(
+                order,
                 # A command with --wait runs sandboxes itself, so it can validate as well.
                 validate=options["validate"] or options["wait"],
-                mask_seed=options["mask_seed"],
                 **get_run_options(options),
             )
         except LabError as error:

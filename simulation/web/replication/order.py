@@ -141,16 +141,18 @@ class CodeRunForm(StartForm, BudgetFields):
 
     def start(self, user: User) -> Run:
         data = self.cleaned_data
-        terms = {name: data[name] for name in _DEFAULTS.to_json()}
-        return creation.create_code_run(
+        order = creation.CodeOrder(
             [row.slug for row in data["tasks"]],
+            data["cast"],
             data["ns"],
             data["per_n"],
-            data["cast"],
-            data["attempts"],
             data["mode"],
-            data["seed"],
-            terms,
+            attempts=data["attempts"],
+            seed=data["seed"],
+            conditions=conditions.read_conditions({name: data[name] for name in _DEFAULTS.to_json()}),
+        )
+        return creation.create_code_run(
+            order,
             user=user,
             submission_id=data["submission_id"],
             prompt_set=data["prompt_set"],

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from simulation.code_runs import creation, gold, masks, sandboxes, stored_trees
+from simulation.code_runs.conditions import read_conditions
 from simulation.lab.errors import LabError
 from simulation.models import CodeEpisode, GoldResult, Mask, ReplicationTask, Run, SandboxRun, Worker
 from simulation.replication.sandbox.base import SandboxUnavailable
@@ -36,11 +37,12 @@ def create_validated_masks() -> list[Mask]:
     return [Mask.objects.select_related("task").get(pk=mask.pk) for mask in drawn]
 
 
-def order(**changes: Any) -> Run:
+def order(validate: bool = False, submission_id: str = "", **changes: Any) -> Run:
     values: dict[str, Any] = {
         "task_names": ["small-sums"], "ns": [1, 2], "per_n": 2, "cast": "offline-null", "attempts": 2, "seed": 5,
     }  # fmt: skip
-    return creation.create_code_run(**{**values, **changes})
+    changes["conditions"] = read_conditions(changes.get("conditions", {}))
+    return creation.create_code_run(creation.CodeOrder(**{**values, **changes}), validate, submission_id=submission_id)
 
 
 @pytest.mark.both_databases
@@ -103,11 +105,18 @@ def test_order_of_code_episodes_needs_a_sandbox_here_or_at_a_worker(monkeypatch:
     assert order().code_episodes.count() == 6
 
 
-def test_order_of_masks_of_a_changed_task_is_refused(sandbox: ScriptedSandbox) -> None:
+def test_order_is_refused_if_a_task_changes_after_its_masks_were_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    def change_the_task() -> ScriptedSandbox:
+        ReplicationTask.objects.update(sha256="1" * 64)
+        return ScriptedSandbox(lambda stop: build_result())
+
     create_validated_masks()
-    ReplicationTask.objects.update(sha256="1" * 64)
-    with pytest.raises(LabError, match="small-sums: the task was changed after these masks were drawn"):
-        order(chosen=list(Mask.objects.select_related("task")))
+    # Because of this worker, the first need for a sandbox of this process is the validation of the masks.
+    Worker.objects.create(owner="elsewhere:1:x", kind="celery", sandbox="bubblewrap/user")
+    monkeypatch.setattr(sandboxes, "get_sandbox", change_the_task)
+    with pytest.raises(LabError, match="small-sums: the task was changed just now"):
+        order(validate=True)
+    assert not Run.objects.exists()
 
 
 @pytest.mark.both_databases

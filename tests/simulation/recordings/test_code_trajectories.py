@@ -33,7 +33,8 @@ def export(run: object, path: Path, *options: str) -> list[dict[str, Any]]:
 @pytest.mark.django_db
 def test_exported_code_episode_replays_with_the_same_workspaces_and_rewards(tmp_path: Path) -> None:
     row = code_episodes.create_task()
-    run = creation.create_code_run([row.slug], [2], 1, "offline-oracle", 1, seed=1, validate=True)
+    order = creation.CodeOrder([row.slug], "offline-oracle", [2], seed=1)
+    run = creation.create_code_run(order, validate=True)
     assert run_to_end(run).by_status == {"submitted": 1}
     [line] = export(run.code, tmp_path / "run.jsonl", "--trees", str(tmp_path / "patches"))
     assert [step["call"]["tool"] for step in line["steps"]] == ["write_file", "write_file", "run_script", "submit"]

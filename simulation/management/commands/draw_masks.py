@@ -115,4 +115,4 @@ class Command(SafeCommand):
         totals = {n: sum(draw.n == n for draw in draws) for n in sorted({draw.n for draw in draws})}
         exist = sum(count_masks(task, n, options["mode"]) for task in known for n in totals if n <= len(task.functions))
         listed = ", ".join(f"n = {n}: {number}" for n, number in totals.items())
-        self.stdout.write(f"{len(draws)} masks of {exist} ({listed})")
+        self.stdout.write(f"{format_count(len(draws), 'mask')} of {exist} ({listed})")

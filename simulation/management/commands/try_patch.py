@@ -23,7 +23,11 @@ class Command(SafeCommand):
         source = parser.add_mutually_exclusive_group(required=True)
         source.add_argument("--gold", action="store_true", help="the unmasked code")
         source.add_argument("--null", action="store_true", help="no change")
-        source.add_argument("--file", type=Path, help="a module, or a folder with modules at their paths (code/...)")
+        source.add_argument(
+            "--file",
+            type=Path,
+            help="a unified diff of the masked code, a module, or a folder with modules at their paths (code/...)",
+        )
         parser.add_argument("--profile", choices=PROFILES, default="full", help="size of the experiments")
         parser.add_argument("--json", action="store_true", help="print the whole grade as JSON")
 
@@ -32,10 +36,11 @@ class Command(SafeCommand):
             [row] = tasks.find_tasks([options["task"]])
             task = tasks.get_task(row)
             draw = find_mask(task, options["mask"])
+            sandbox = sandboxes.get_sandbox()
             patch = {} if options["null"] else patch_trials.list_reference_files(task)
             if options["file"]:
-                patch = patch_trials.read_patch(options["file"], task, draw)
-            trial = patch_trials.try_patch(row, draw, patch, sandboxes.get_sandbox(), options["profile"])
+                patch = patch_trials.read_patch(options["file"], task, draw, sandbox)
+            trial = patch_trials.try_patch(row, draw, patch, sandbox, options["profile"])
         except SandboxUnavailable as error:
             raise CommandError(f"A patch is run in a sandbox: {error}", returncode=2) from error
         except LabError as error:

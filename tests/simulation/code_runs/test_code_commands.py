@@ -3,6 +3,7 @@
 import io
 import json
 from contextlib import suppress
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from django.core.management.base import CommandError
 from simulation.code_runs import sandboxes, tasks
 from simulation.models import CodeEpisode, GoldResult, Grading, Mask, Run, SandboxRun
 from simulation.replication.sandbox.base import SandboxUnavailable
+from simulation.replication.tasks.masking import mask_code
 from tests.support import code_episodes, small_tasks
 
 pytestmark = pytest.mark.django_db
@@ -61,6 +63,50 @@ def test_patch_trial_grades_in_real_sandboxes_and_stores_nothing(tmp_path: Path)
 def test_patch_trial_with_wrong_arguments_exits_with_two(arguments: tuple[str, ...], message: str) -> None:
     code_episodes.create_task()
     code, text = get_exit_code("try_patch", *arguments)
+    assert code == 2 and message in text
+
+
+def write_diff(path: Path, old: str, new: str, name: str = "code/small/sums.py") -> Path:
+    lines = unified_diff(old.splitlines(True), new.splitlines(True), f"a/{name}", f"b/{name}")
+    path.write_text("".join(lines))
+    return path
+
+
+def test_patch_trial_applies_a_diff_of_the_masked_code(tmp_path: Path) -> None:
+    task = code_episodes.build_task()
+    code_episodes.create_task(task)
+    masked = mask_code(task, ["f1", "f2"])["code/small/sums.py"]
+    arguments = ("small-sums", "--mask", "u2-001", "--json", "--file")
+    for text, outcome in ((code_episodes.CODE, "solved"), (code_episodes.CODE.replace("a + b", "a - b"), "wrong")):
+        diff = write_diff(tmp_path / "some.diff", masked, text)
+        assert json.loads(call("try_patch", *arguments, str(diff)))["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (Path("/bin/ls").read_bytes(), "is not text in UTF-8"),
+        (b" \n", "is empty or not text"),
+        (
+            b"root:x:0:0::/root:/bin/sh\n",
+            "is no diff, and defines no hidden function of code/small/sums.py: add, scale",
+        ),
+        (
+            b"--- a/code/small/sums.py\n+++ b/code/small/sums.py\n@@ -1 +1 @@\n-x\n+y\n",
+            "does not apply to the masked code",
+        ),
+        (b"--- /dev/null\n+++ b/../x.py\n@@ -0,0 +1 @@\n+y\n", "invalid path '../x.py'"),
+        (b"--- /dev/null\n+++ b/code/new.py\n@@ -0,0 +1 @@\n+y\n", "changes or removes code/new.py; allowed"),
+        (b"diff --git a/l b/l\nnew file mode 120000\n--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+/etc\n", "'l': "),
+    ],
+    ids=["program", "empty", "no function", "stale diff", "path upwards", "other file", "link"],
+)
+def test_patch_trial_refuses_what_is_no_patch_of_the_hidden_functions(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    code_episodes.create_task()
+    (tmp_path / "patch").write_bytes(content)
+    code, text = get_exit_code("try_patch", "small-sums", "--mask", "u2-001", "--file", str(tmp_path / "patch"))
     assert code == 2 and message in text
 
 

@@ -1,6 +1,6 @@
 """Create runs of code episodes, and retry single ones. Nothing is queued unless all of it can run."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -60,6 +60,7 @@ def create_code_run(
     validate: bool = False,
     user: AbstractBaseUser | None = None,
     submission_id: str = "",
+    report_progress: Callable[[str], None] = lambda text: None,
     **options: Unpack[RunOptions],
 ) -> Run:
     """Create a run of the ordered code episodes. The same submission id returns the same run.
@@ -82,7 +83,7 @@ def create_code_run(
         raise LabError("No mask fits: the tasks have none with these numbers of hidden functions and this mode")
     if (total := len(drawn) * order.attempts) > MAX_EPISODES:
         raise LabError(f"{total:,} code episodes are more than the {MAX_EPISODES:,} that one run may have")
-    check_masks_usable(drawn, validate)
+    check_masks_usable(drawn, validate, report_progress)
     return _store_run(order, drawn, setup, user, submission_id, options)
 
 
@@ -97,14 +98,16 @@ def require_sandbox() -> None:
         raise NoSandboxError(f"No sandbox can be used: {error}") from error
 
 
-def check_masks_usable(drawn: Sequence[Mask], validate: bool) -> None:
+def check_masks_usable(
+    drawn: Sequence[Mask], validate: bool, report_progress: Callable[[str], None] = lambda text: None
+) -> None:
     """Raise LabError unless every mask is validated here. With `validate`, validate the others now."""
     for row in {mask.task_id: mask.task for mask in drawn}.values():
         if row.invalid_reason:
             raise LabError(f"{row.slug} cannot be run: {row.invalid_reason}")
     if validate:
         try:
-            masks.validate_masks(drawn, sandboxes.get_sandbox())
+            masks.validate_masks(drawn, sandboxes.get_sandbox(), report_progress)
         except SandboxUnavailable as error:
             raise NoSandboxError(f"Masks are validated in a sandbox, and none can be used: {error}") from error
     problems = [f"{mask}: {mask.validation['problem']}" for mask in drawn if mask.validation.get("problem")]

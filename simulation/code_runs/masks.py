@@ -1,6 +1,6 @@
 """Store drawn masks as rows, and validate that each can be solved and that its test cases fail while it is masked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
 from django.utils import timezone
@@ -17,6 +17,7 @@ from simulation.replication.tasks.checking.task_runs import TaskRuns
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED as DEFAULT_SEED
 from simulation.replication.tasks.mask_draws import draw_masks, format_key
 from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode
+from wetbench_site.text import format_count
 
 
 def store_masks(row: ReplicationTask, draws: Sequence[MaskDraw], seed: int = DEFAULT_SEED) -> list[Mask]:
@@ -51,16 +52,22 @@ def is_validated(mask: Mask) -> bool:
     return is_present and not mask.validation.get("problem")
 
 
-def validate_masks(masks: Sequence[Mask], sandbox: Sandbox) -> list[Mask]:
+def validate_masks(
+    masks: Sequence[Mask], sandbox: Sandbox, report_progress: Callable[[str], None] = lambda text: None
+) -> list[Mask]:
     """Validate those of these masks that were not validated here, and store the results. Return the masks with a problem.
 
     Hidden, every relevant test case raises; filled with the reference bodies as grading extracts them, all pass on the public and two secret
     data sets; filled with stubs, not all pass. Raises GoldError, TaskRunError and SandboxFault.
     """
-    for row in {mask.task_id: mask.task for mask in masks}.values():
+    rows = {mask.task_id: mask.task for mask in masks}
+    for number, row in enumerate(rows.values(), 1):
         environment = gold.hash_environment(row)
         waiting = [mask for mask in masks if mask.task_id == row.pk and mask.validated_with != environment]
         if waiting:
+            report_progress(
+                f"task {number} of {len(rows)}, {row.slug}: validating {format_count(len(waiting), 'mask')}"
+            )
             _validate(row, waiting, sandbox, environment)
     return [mask for mask in masks if mask.validation.get("problem")]
 

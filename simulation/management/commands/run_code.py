@@ -12,7 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from simulation.code_runs import conditions, creation
 from simulation.lab.errors import LabError
-from simulation.management.command_options import RunCommand, get_run_options, integer_between
+from simulation.management.command_options import ProgressLine, RunCommand, get_run_options, integer_between
 from simulation.management.task_options import parse_numbers
 from simulation.models import Grading, Run
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MAX_SEED, MODES
@@ -74,6 +74,7 @@ class Command(RunCommand):
                 order,
                 # A command with --wait runs sandboxes itself, so it can validate as well.
                 validate=options["validate"] or options["wait"],
+                report_progress=ProgressLine("run_code").show_progress,
                 **get_run_options(options),
             )
         except LabError as error:

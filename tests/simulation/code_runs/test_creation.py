@@ -144,7 +144,11 @@ def test_variants_of_a_grading_follow_from_salt_and_episode() -> None:
 
 def test_code_episode_is_played_and_graded_in_real_sandboxes() -> None:
     code_episodes.create_task()
-    run = order(ns=[2], per_n=1, cast="offline-oracle", attempts=1, validate=True)
+    shown: list[str] = []
+    run = creation.create_code_run(
+        creation.CodeOrder(["all"], "offline-oracle", [2]), validate=True, report_progress=shown.append
+    )
+    assert shown == ["task 1 of 1, small-sums: validating 1 mask"]
     assert run_to_end(run).by_status == {"submitted": 1}
     episode = run.code_episodes.get()
     assert (episode.grading.outcome, episode.grading.solved) == ("solved", True)

@@ -1,12 +1,15 @@
 """python manage.py sandbox_check [--json]"""
 
 import json
+import shlex
+import sys
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.replication.sandbox.base import SandboxUnavailable
 from simulation.replication.sandbox.choosing import SandboxSettings, build_sandbox
+from simulation.replication.sandbox.packages import list_uncompiled_packages
 from simulation.replication.sandbox.self_test import measure_start_ms, run_self_test
 from wetbench_site.safe_output import SafeCommand
 
@@ -39,5 +42,10 @@ class Command(SafeCommand):
                 self.stdout.write(f"{'passed' if check.passed else 'FAILED'}  {check.name} ({check.detail})")
             if start_ms is not None:
                 self.stdout.write(f"{test.backend}: a sandbox that runs `true` takes {start_ms} ms (median)")
+            if folders := list_uncompiled_packages(("numpy", "scipy", "sklearn")):
+                command = shlex.join([sys.executable, "-m", "compileall", "-q", *map(str, folders)])
+                self.stdout.write(
+                    f"Each sandbox compiles {', '.join(folder.name for folder in folders)} again, which takes seconds. To avoid this: {command}"
+                )
         if test.failed:
             raise CommandError(f"{len(test.failed)} of {len(test.checks)} checks failed", returncode=1)

@@ -2,9 +2,11 @@
 
 import functools
 import importlib.metadata
+import importlib.util
 import re
 import sys
 import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
 
 from simulation.replication.sandbox.base import PACKAGES, SandboxFault
@@ -41,6 +43,15 @@ def find_package_mounts(names: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
             if match and "extra ==" not in requirement:
                 pending.append(match.group())
     return tuple(sorted(mounts.items()))
+
+
+def list_uncompiled_packages(names: Iterable[str]) -> list[Path]:
+    """Return the folders of those installed packages, by import name, that have no compiled code.
+
+    Sandboxes see packages read-only, so each one that imports such a package compiles it again.
+    """
+    origins = [Path(spec.origin) for name in names if (spec := importlib.util.find_spec(name)) and spec.origin]
+    return [path.parent for path in origins if not Path(importlib.util.cache_from_source(str(path))).exists()]
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 """Which sandbox a machine uses, its self-test, and the command that shows it."""
 
+import compileall
 import io
 import json
 
@@ -11,6 +12,7 @@ from simulation.replication.sandbox.base import SandboxUnavailable
 from simulation.replication.sandbox.bubblewrap import BubblewrapSandbox
 from simulation.replication.sandbox.choosing import SandboxSettings, open_sandbox
 from simulation.replication.sandbox.inputs import Ceiling
+from simulation.replication.sandbox.packages import list_uncompiled_packages
 from simulation.replication.sandbox.self_test import run_self_test
 
 
@@ -78,3 +80,13 @@ def test_sandbox_check_prints_its_checks_as_json_and_refuses_without_a_sandbox(m
     with pytest.raises(CommandError, match="apt-get install bubblewrap") as refusal:
         call_command("sandbox_check")
     assert refusal.value.returncode == 2
+
+
+def test_packages_without_compiled_code_are_named(tmp_path, monkeypatch):
+    (tmp_path / "uncompiled_package").mkdir()
+    module = tmp_path / "uncompiled_package" / "__init__.py"
+    module.write_text("VALUE = 1\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert list_uncompiled_packages(["uncompiled_package", "no_such_package"]) == [module.parent]
+    assert compileall.compile_file(module, quiet=1)
+    assert list_uncompiled_packages(["uncompiled_package"]) == []

@@ -45,7 +45,7 @@ class Command(SafeCommand):
             if folders := list_uncompiled_packages(("numpy", "scipy", "sklearn")):
                 command = shlex.join([sys.executable, "-m", "compileall", "-q", *map(str, folders)])
                 self.stdout.write(
-                    f"Each sandbox compiles {', '.join(folder.name for folder in folders)} again, which takes seconds. To avoid this: {command}"
+                    f"Each sandbox compiles {', '.join(folder.name for folder in folders)} again, which delays it. To compile once: {command}"
                 )
         if test.failed:
             raise CommandError(f"{len(test.failed)} of {len(test.checks)} checks failed", returncode=1)

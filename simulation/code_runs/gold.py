@@ -2,8 +2,6 @@
 
 import hashlib
 import hmac
-import importlib.metadata
-import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +11,7 @@ from simulation.lab.errors import LabError
 from simulation.models import GoldResult, ReplicationTask
 from simulation.replication.comparing import find_gold_problem
 from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.sandbox.packages import describe_environment
 from simulation.replication.tasks.running import generate_variants, run_cases
 from simulation.replication.values import BASE_VARIANT, Task
 from wetbench_site.text import hash_json
@@ -53,14 +52,9 @@ def choose_variants(row: ReplicationTask, code: object) -> tuple[int, ...]:
     return tuple(ranked[:VARIANTS_PER_GRADING])
 
 
-def describe_environment(row: ReplicationTask | Task) -> dict[str, str]:
-    """Return what computed values may depend on: Python, the task's packages and the kind of machine."""
-    packages = {name: importlib.metadata.version(name) for name in sorted(row.packages)}
-    return {"python": platform.python_version(), "machine": platform.machine(), **packages}
-
-
-def hash_environment(row: ReplicationTask | Task) -> str:
-    return hash_json(describe_environment(row))
+def hash_environment(row: ReplicationTask) -> str:
+    """Return the hash of what the task's values may depend on. Masks are validated again where it differs."""
+    return hash_json(describe_environment(row.packages))
 
 
 def compute_gold(task: Task, data: Mapping[int, Mapping[str, bytes]], profile: str, sandbox: Sandbox) -> dict[int, Any]:
@@ -94,7 +88,7 @@ def ensure_gold(row: ReplicationTask, numbers: Sequence[int], profile: str, sand
         if ungenerated := [number for number in missing if number not in data]:
             data |= generate_variants(task, ungenerated, sandbox)
         values = compute_gold(task, data, profile, sandbox)
-        made_with = {**describe_environment(row), "sandbox": sandbox.name}
+        made_with = {**describe_environment(row.packages), "sandbox": sandbox.name}
         # Two workers may compute the same at once; either row will do.
         GoldResult.objects.bulk_create(
             [

@@ -8,6 +8,7 @@ from django.utils import timezone
 from simulation.code_runs import gold, tasks
 from simulation.models import Mask, ReplicationTask
 from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.sandbox.packages import describe_environment
 from simulation.replication.tasks.call_graph import trace_cases
 from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.gold_checks import run_gold
@@ -103,7 +104,7 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
         mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
         mask.validation = {
             "problem": proof.problem,
-            "environment": gold.describe_environment(row),
+            "environment": describe_environment(row.packages),
             "sandbox": sandbox.name,
         }
         mask.validated_with, mask.validated_at = environment, timezone.now()

@@ -13,7 +13,7 @@ from simulation.management.command_options import ProgressLine, integer_between
 from simulation.management.task_options import add_task_options, parse_limit, read_tasks
 from simulation.replication.sandbox.base import SandboxUnavailable
 from simulation.replication.sandbox.choosing import open_sandbox
-from simulation.replication.tasks.checking.check_task import check_task, describe_environment
+from simulation.replication.tasks.checking.check_task import check_task, describe_proof_environment
 from simulation.replication.tasks.checking.proof_files import load_proof, save_proof
 from simulation.replication.tasks.checking.proofs import CheckOptions, TaskProof, summarise_proofs
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MAX_SEED, MODES
@@ -77,7 +77,7 @@ class Command(SafeCommand):
             raise CommandError(str(error), returncode=2) from error
 
         def get_proof(task: Task) -> TaskProof:
-            environment = describe_environment(task, sandbox)
+            environment = describe_proof_environment(task, sandbox)
             if not again and (stored := load_proof(folder, task, chosen, environment)):
                 return stored
             report = lambda text: progress.show_progress(f"{task.slug}: {text}")  # noqa: E731  # names its task

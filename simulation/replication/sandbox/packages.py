@@ -1,8 +1,9 @@
-"""Find the interpreter and the installed packages that a sandbox mounts read-only."""
+"""Find the interpreter and the installed packages that a sandbox mounts read-only, and describe them."""
 
 import functools
 import importlib.metadata
 import importlib.util
+import platform
 import re
 import sys
 import sysconfig
@@ -75,3 +76,12 @@ def find_hidden_folders() -> tuple[str, ...]:
 def is_shared_build() -> bool:
     """Return whether the interpreter loads libpython; without its folder it would silently load the system's."""
     return bool(sysconfig.get_config_var("Py_ENABLE_SHARED"))
+
+
+def describe_environment(packages: Iterable[str]) -> dict[str, str]:
+    """Return what computed values may depend on: Python, the kind of machine, and the versions of these packages.
+
+    Raises importlib.metadata.PackageNotFoundError.
+    """
+    versions = {name: importlib.metadata.version(name) for name in sorted(set(packages))}
+    return {"python": platform.python_version(), "machine": platform.machine(), **versions}

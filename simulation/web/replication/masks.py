@@ -7,8 +7,9 @@ from django.db.models import Case, IntegerField, Value, When
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from simulation.code_runs import gold, masks, tasks
+from simulation.code_runs import masks, tasks
 from simulation.models import Mask, ReplicationTask
+from simulation.replication.sandbox.packages import describe_environment
 from simulation.replication.tasks.masking import mask_code
 from simulation.replication.tasks.source_text import find_functions
 from simulation.web.access import StaffRequest, staff_page
@@ -37,7 +38,7 @@ def show_mask(request: StaffRequest, slug: str, key: str) -> HttpResponse:
         "environment": mask.validation.get("environment", {}),
         "sandbox": mask.validation.get("sandbox", ""),
         "is_validated": is_current and masks.is_validated(mask),
-        "here": gold.describe_environment(row),
+        "here": describe_environment(row.packages),
         "page": page,
         "lines": lines,
         "by_rules": any(line.by_rules for line in lines),

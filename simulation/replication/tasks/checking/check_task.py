@@ -3,10 +3,10 @@
 import platform
 import time
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any
 
 from simulation.replication.sandbox.base import Sandbox
+from simulation.replication.sandbox.packages import describe_environment
 from simulation.replication.tasks.checking.claims import compare_claims
 from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.function_checks import check_masked_alone, check_mutants, check_stubs
@@ -22,11 +22,10 @@ from simulation.replication.values import BASE_VARIANT, Task
 from wetbench_site.text import format_count
 
 
-def describe_environment(task: Task, sandbox: Sandbox) -> dict[str, str]:
-    """Return what a proof depends on besides the task: sandbox, machine, Python, and the versions of the packages."""
-    machine = {"sandbox": sandbox.name, "machine": f"{platform.node()} {platform.machine()}"}
-    packages = {package: version(package) for package in sorted({"numpy", *task.packages})}
-    return {**machine, "python": platform.python_version(), **packages}
+def describe_proof_environment(task: Task, sandbox: Sandbox) -> dict[str, str]:
+    """Return what a proof depends on besides the task: sandbox, this machine, Python, and the versions of the packages."""
+    environment = describe_environment({"numpy", *task.packages})
+    return {**environment, "sandbox": sandbox.name, "machine": f"{platform.node()} {environment['machine']}"}
 
 
 def check_task(
@@ -47,7 +46,7 @@ def check_task(
     return TaskProof(
         slug=task.slug,
         task_sha256=hash_task(task),
-        environment=describe_environment(task, sandbox),
+        environment=describe_proof_environment(task, sandbox),
         options=options,
         seconds=round(time.monotonic() - begin, 2),
         faults=tuple(faults),

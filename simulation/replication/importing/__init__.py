@@ -1,10 +1,11 @@
-"""Import tasks of other benchmarks: read their files as bounded text, and write task folders of our own form.
+"""Import the tasks of other benchmarks: read their files as text of limited size, and write task folders.
 
-Nothing of a source runs or is parsed on the host: its Python is parsed in a sandbox. Links are not followed, and the history and the configuration of a
-Git repository are not used. An import writes everything or nothing.
+No code of a source runs. Its Python is parsed in a sandbox, and the host parses only what could be parsed there. Links are not followed. Of a Git
+repository, the files of one commit are read, but neither its history nor its configuration. An import writes all tasks or none.
 
-* `reading`, `git_reading`: bounded reading of a folder, or of one commit.
-* `tables`: the tables of the AutoExperiment format; `commands`: what its solutions run.
-* `sources`: parsing in a sandbox, and functions by qualified name.
-* `building`: task folders; `results`: what an import returns, and writing it.
+* `import_sources`: import a folder or a commit.
+* `reading`, `git_reading`: read the files of a folder, or of a commit, with limits of number and size.
+* `tables`: read the tables of the AutoExperiment format; `commands`: read the commands of its solutions.
+* `sources`: parse modules in a sandbox, and find functions in them.
+* `building`: build task folders; `results`: the result of an import, and writing it.
 """

@@ -1,19 +1,20 @@
-"""Build task folders from what was read: a paper of the AutoExperiment format, or a commit that holds a task folder."""
+"""Build task folders from what was read: a paper of the AutoExperiment format, or a commit with a task folder."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from simulation.replication.importing.commands import Command, read_commands, write_experiments
-from simulation.replication.importing.reading import ImportFault
+from simulation.replication.importing.reading import ImportFault, Selection
 from simulation.replication.importing.results import ImportedTask
 from simulation.replication.importing.sources import CheckedSources, find_missing_packages, find_reached
-from simulation.replication.importing.tables import MAX_CASES, FunctionRow, PaperRows
+from simulation.replication.importing.tables import MAX_CASES, PaperRows
 from simulation.replication.tasks.imported_parts import hash_sources
 from simulation.replication.tasks.papers import ORACLE_PREFIX
 from simulation.replication.tasks.task_files import PACKAGES
-from wetbench_site.text import natural_sort_key
+from wetbench_site.text import format_count, natural_sort_key
 
 SECONDS = 60  # of one experiment
 EXPERIMENTS = "experiments.py"
@@ -26,34 +27,38 @@ def build_paper_task(
     text: str,
     checked: CheckedSources,
     data: Mapping[str, bytes],
-    left_out: Sequence[str],
+    selection: Selection,
     seed_argument: str = "",
 ) -> ImportedTask:
-    """Return the task of a paper: `text` is its paper, `data` the files that are no modules. Raises ImportFault."""
+    """Return the task of a paper. `text` is the text of the paper, `data` are the data files by path. Raises ImportFault."""
     rows = sorted(paper.functions.values(), key=lambda row: natural_sort_key(row.func_id))
     resolved = [row for row in rows if row.func_id in checked.names]
     if not resolved:
         reasons = [f"{row.file}:{row.header_line}: {checked.unresolved[row.func_id]}" for row in rows]
-        raise ImportFault(["no function could be found by file and header line", *reasons])
+        raise ImportFault(["no function was found by its file and header line", *reasons])
     if EXPERIMENTS in checked.modules:
-        raise ImportFault([f"code/{EXPERIMENTS}: this name is taken by what runs the commands; allowed: another name"])
+        raise ImportFault(
+            [f"code/{EXPERIMENTS}: this is the name of the module that runs the commands; allowed: another name"]
+        )
     if len(paper.experiments) > MAX_CASES:
         raise ImportFault([f"{len(paper.experiments)} experiments; allowed: {MAX_CASES}"])
-    cases, labels, commands, missing = _build_cases(paper)
-    starts, absent = _find_programs(checked, [command for group in commands.values() for command in group])
+    experiments = _read_experiments(paper)
+    commands = [command for group in experiments.commands.values() for command in group]
+    starts, absent = _find_programs(checked, commands)
     reached, outside = find_reached(checked, starts)
     packages, lacking = find_missing_packages(outside)
-    missing += [*absent, *lacking, *_find_gpu(checked, reached), *_find_large(left_out)]
+    missing = (*experiments.missing, *absent, *lacking, *_list_missing(checked, reached, selection))
     needs = tuple(dict.fromkeys(missing))
     code = {f"code/{path}": module for path, module in checked.modules.items()}
-    code[f"code/{EXPERIMENTS}"] = write_experiments(commands, labels, seed_argument)
+    code[f"code/{EXPERIMENTS}"] = write_experiments(experiments.commands, experiments.labels, seed_argument)
     ids = {row.func_id: f"f{number}" for number, row in enumerate(resolved, 1)}
     slug = f"paper-{re.sub('[^a-z0-9]+', '-', paper.paper_id.lower())}"
     name = paper.title or f"Paper {paper.paper_id}"
-    claims = {
-        case: {metric: results[label] for metric, label in labels[case].items()}
-        for case, results in _list_results(paper)
-    }
+    functions = []
+    for row in resolved:
+        sections = [f"{ORACLE_PREFIX}{ids[row.func_id]}"] if row.relevant_paper.strip() else []
+        place = {"path": f"code/{row.file}", "name": checked.names[row.func_id]}
+        functions.append({"id": ids[row.func_id], **place, "passages": sections})
     entry = {
         "slug": slug,
         "name": name,
@@ -62,8 +67,8 @@ def build_paper_task(
         "packages": packages,
         "seconds": SECONDS,
         "provenance": f"Imported; code and paper are those of {paper.address or paper.paper_id}.",
-        "functions": [_build_function(row, ids[row.func_id], checked) for row in resolved],
-        "test_cases": cases,
+        "functions": functions,
+        "test_cases": experiments.cases,
         "profiles": {},
         "screen": "warn",
         "seed_argument": seed_argument,
@@ -73,7 +78,7 @@ def build_paper_task(
             "commit": "",
             "code_sha256": hash_sources(code, ""),
             "missing": list(needs),
-            "claims": claims,
+            "claims": experiments.claims,
         },
     }
     passages = {ids[row.func_id]: row.relevant_paper for row in resolved if row.relevant_paper.strip()}
@@ -88,58 +93,59 @@ def build_paper_task(
         slug,
         files,
         functions=len(resolved),
-        test_cases=len(cases),
-        claims=sum(map(len, claims.values())),
+        test_cases=len(experiments.cases),
+        claims=sum(map(len, experiments.claims.values())),
         missing=needs,
         unresolved=unresolved,
-        left_out=(*left_out, *rejected),
+        left_out=(*selection.left_out, *rejected),
         notes=tuple(paper.notes),
         has_variants=bool(seed_argument),
     )
 
 
-def _build_cases(
-    paper: PaperRows,
-) -> tuple[list[dict[str, Any]], dict[str, dict[str, str]], dict[str, list[Command]], list[str]]:
-    """Return test cases, names in the output by metric, commands, and what is missing to run them. Raises ImportFault."""
-    cases, missing, problems = [], list[str](), list[str]()
-    labels: dict[str, dict[str, str]] = {}
-    commands: dict[str, list[Command]] = {}
+@dataclass
+class _Experiments:
+    """The experiments of a paper by test case: the entries of task.json, the name of each metric in the output, commands, and claims."""
+
+    cases: list[dict[str, Any]] = field(default_factory=list)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    commands: dict[str, list[Command]] = field(default_factory=dict)
+    claims: dict[str, dict[str, Any]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)  # to run the commands
+
+
+def _read_experiments(paper: PaperRows) -> _Experiments:
+    """Return the experiments of a paper. Raises ImportFault."""
+    experiments, problems = _Experiments(), list[str]()
     for number, claim in enumerate(paper.experiments, 1):
-        case = f"e{number}"
-        labels[case] = {_name_metric(label): label for label in claim.results}
-        if len(labels[case]) < len(claim.results) or not claim.results:
+        case, labels = f"e{number}", {_name_metric(label): label for label in claim.results}
+        if len(labels) < len(claim.results) or not claim.results:
             names = ", ".join(map(repr, claim.results)) or "none"
             problems.append(
                 f"experiment {claim.text[:60]!r}: results {names}; allowed: one or more, with names that differ"
             )
-        commands[case], lacking = read_commands(claim.solution)
-        missing += lacking if commands[case] or lacking else [f"commands for the experiment {claim.text[:60]!r}"]
-        metrics = [{"name": name, "unit": ""} for name in labels[case]]
+        commands, missing = read_commands(claim.solution)
+        if not commands and not missing:
+            missing = [f"commands for the experiment {claim.text[:60]!r}"]
+        metrics = [{"name": name, "unit": ""} for name in labels]
         text = claim.text or "Run the experiment."
-        cases.append({"id": case, "title": f"Experiment {number}", "text": text, "metrics": metrics})
+        experiments.cases.append({"id": case, "title": f"Experiment {number}", "text": text, "metrics": metrics})
+        experiments.labels[case], experiments.commands[case] = labels, commands
+        experiments.claims[case] = {name: claim.results[label] for name, label in labels.items()}
+        experiments.missing += missing
     if problems:
         raise ImportFault(problems)
-    return cases, labels, commands, missing
-
-
-def _list_results(paper: PaperRows) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(f"e{number}", claim.results) for number, claim in enumerate(paper.experiments, 1)]
+    return experiments
 
 
 def _name_metric(label: str) -> str:
-    """Return the name of a metric for a name in the output: letters, digits and underscores."""
+    """Return the name of a metric for its name in the output: letters, digits and underscores."""
     name = _NO_NAME.sub("_", label).strip("_")[:38] or "result"
     return name if name[0].isalpha() else f"r_{name}"
 
 
-def _build_function(row: FunctionRow, identifier: str, checked: CheckedSources) -> dict[str, Any]:
-    passages = [f"{ORACLE_PREFIX}{identifier}"] if row.relevant_paper.strip() else []
-    return {"id": identifier, "path": f"code/{row.file}", "name": checked.names[row.func_id], "passages": passages}
-
-
 def _find_programs(checked: CheckedSources, commands: Sequence[Command]) -> tuple[list[str], list[str]]:
-    """Return the modules that commands start, and what is missing of them."""
+    """Return the modules that commands start, and "the program NAME" for each that is missing."""
     starts, absent = list[str](), list[str]()
     for command in commands:
         place = command.module.replace(".", "/")
@@ -151,18 +157,16 @@ def _find_programs(checked: CheckedSources, commands: Sequence[Command]) -> tupl
     return starts, absent
 
 
-def _find_gpu(checked: CheckedSources, reached: set[str]) -> list[str]:
-    modules = sorted(checked.gpu_modules & reached)
-    return [f"a GPU, which {modules[0]} uses"] if modules else []
-
-
-def _find_large(left_out: Sequence[str]) -> list[str]:
-    large = [text for text in left_out if "allowed for data" in text]
-    return [f"{len(large)} data files that are too large to import"] if large else []
+def _list_missing(checked: CheckedSources, reached: set[str], selection: Selection) -> list[str]:
+    """Return what a task needs besides programs and packages and cannot have here: a GPU, and data that were left out."""
+    missing = [f"a GPU, which {path} uses" for path in sorted(checked.gpu_modules & reached)[:1]]
+    if selection.too_large:
+        missing.append(f"{format_count(selection.too_large, 'data file')} beyond the limits of size and number")
+    return missing
 
 
 def _write_paper(title: str, text: str, passages: Mapping[str, str]) -> str:
-    """Return paper.md: the text without marks that have a meaning in our papers, then the passages that the source names for functions."""
+    """Return paper.md: the text, without the marks of slots and sections of a task's paper, and a section for the passage on each function."""
 
     def clean(part: str) -> str:
         # In LaTeX, a space between two braces changes nothing.
@@ -187,11 +191,11 @@ def build_commit_task(
     commit: str,
     checked: CheckedSources,
     files: Mapping[str, bytes],
-    left_out: Sequence[str],
+    selection: Selection,
 ) -> ImportedTask:
     """Return the task of a commit. `entry` is its task.json, `files` are paper.md and data/; `checked` has code/ and generate.py.
 
-    `claims` of the entry are results that its authors state. Packages that are not here make the task unvalidated. Raises ImportFault.
+    `claims` of the entry are results that its authors state. A package that tasks may not use makes the task unvalidated. Raises ImportFault.
     """
     if checked.rejected:
         raise ImportFault([f"{path}: {reason}" for path, reason in checked.rejected.items()])
@@ -201,7 +205,7 @@ def build_commit_task(
     code = {path: text for path, text in checked.modules.items() if path != "generate.py"}
     reached, outside = find_reached(checked, ["code/experiments.py"])
     _, missing = find_missing_packages(outside)
-    missing += [*_find_gpu(checked, reached), *_find_large(left_out)]
+    missing += _list_missing(checked, reached, selection)
     listed = entry.get("packages")
     if isinstance(listed, list):
         missing += [f"the package {name}" for name in listed if name not in PACKAGES]
@@ -233,6 +237,6 @@ def build_commit_task(
         if isinstance(claims, dict)
         else 0,
         missing=tuple(dict.fromkeys(missing)),
-        left_out=tuple(left_out),
+        left_out=tuple(selection.left_out),
         has_variants=bool(generator or entry.get("seed_argument")),
     )

@@ -1,10 +1,9 @@
-"""What the solution of an experiment runs: Python programs with arguments. Nothing is passed to a shell."""
+"""Read the commands of an experiment's solution: Python programs with arguments. Nothing is passed to a shell."""
 
 import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,10 @@ _MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 class Command(NamedTuple):
-    """A program of the source: a path below its code, or a module ("" is the other), with arguments and environment variables."""
+    """A program of the source, with its arguments and environment variables.
+
+    It is either a script, by its path below the code, or a module; the other of the two is "".
+    """
 
     script: str
     module: str
@@ -35,7 +37,7 @@ class Command(NamedTuple):
 
 
 def read_commands(solution: str) -> tuple[list[Command], list[str]]:
-    """Return the commands of a solution, and what of it cannot be run here. `echo` is left out."""
+    """Return the commands of a solution, and what is missing to run its other lines. Lines with `echo` are left out."""
     commands, missing = list[Command](), list[str]()
     for line in solution.replace("\\\n", " ").split("\n"):
         try:
@@ -69,22 +71,19 @@ def _read_command(words: Sequence[str]) -> Command | None:
     return None
 
 
-@cache
-def _read_template() -> str:
-    return TEMPLATE.read_text(encoding="utf-8")
-
-
 def write_experiments(
     commands: Mapping[str, Sequence[Command]], labels: Mapping[str, Mapping[str, str]], seed_argument: str
 ) -> str:
-    """Return the text of experiments.py for commands by test case. `labels` has the name in the output of each metric, by test case."""
+    """Return the text of experiments.py. `commands` and `labels`, the name of each metric in the output, are by test case."""
     table = {
         case: {"commands": [command.to_json() for command in commands[case]], "labels": dict(labels[case])}
         for case in commands
     }
-    # As JSON in a literal: what a source contains must not become Python.
+    # JSON in a string literal, so that no text of a source becomes Python code.
     constants = f"EXPERIMENTS = json.loads({json.dumps(table)!a})\nSEED_ARGUMENT = {json.dumps(seed_argument)}\n"
-    text = _read_template().replace('EXPERIMENTS: dict[str, Any] = {}\nSEED_ARGUMENT = ""\n', constants)
+    text = TEMPLATE.read_text(encoding="utf-8").replace(
+        'EXPERIMENTS: dict[str, Any] = {}\nSEED_ARGUMENT = ""\n', constants
+    )
     functions = [
         f'\n\ndef {case}(folder: Path) -> dict[str, Any]:\n    """Return the results of experiment {case}."""\n'
         f'    return run_commands("{case}", folder)\n'

@@ -1,7 +1,7 @@
 """Read the files of one commit of a Git repository, without a checkout.
 
-Git runs with a new, empty repository whose only objects are those of the source. Thus the source's configuration, hooks, attributes, filters, replaced objects
-and remotes are never read: a hostile configuration could start programs, for example to fetch missing objects.
+Git runs with a new, empty repository whose only objects are those of the source. The configuration, hooks, attributes, filters, replacements
+of objects and remotes of the source are never read: a hostile configuration could start programs, for example to fetch missing objects.
 """
 
 import os
@@ -32,7 +32,7 @@ class GitEntry(NamedTuple):
 
 
 class GitCommit:
-    """The files of a commit below a folder. Made by `open_commit`."""
+    """The files of a commit below a folder. `open_commit` creates one."""
 
     def __init__(self, environment: Mapping[str, str], commit: str, folder: str) -> None:
         self.commit = commit
@@ -53,8 +53,10 @@ class GitCommit:
         return entries
 
     def read_blob(self, entry: GitEntry, most: int) -> bytes:
-        """Return the content of an entry. Raises ImportFault if it has more than `most` bytes."""
-        if not 0 <= entry.size <= most:
+        """Return the content of an entry. Raises ImportFault if it is not a regular file, or has more than `most` bytes."""
+        if entry.size < 0:
+            raise ImportFault([f"{entry.path}: is a link or a submodule; allowed: a regular file"])
+        if entry.size > most:
             raise ImportFault([f"{entry.path}: has {entry.size:,} bytes; allowed: a file of at most {most:,}"])
         return self._run("cat-file", "blob", entry.blob, most=most)
 
@@ -129,10 +131,12 @@ def open_commit(repository: Path, commit: str, folder: str = "") -> Iterator[Git
 
 
 def _find_objects(repository: Path) -> Path:
-    """Return the folder of objects of a repository. Raises ImportFault; a work tree whose .git is a file is not followed."""
+    """Return the folder with the objects of a repository. A .git that is a file is not followed. Raises ImportFault."""
     for objects in (repository / ".git" / "objects", repository / "objects"):
         if objects.is_dir():
             if objects.is_symlink() or objects.parent.is_symlink():
                 raise ImportFault([f"{objects}: is a link; allowed: a repository with its own objects"])
             return objects.resolve()
-    raise ImportFault([f"{repository}: is no Git repository with its own objects; allowed: a clone, or a bare clone"])
+    raise ImportFault(
+        [f"{repository}: is not a Git repository with its own objects; allowed: a clone, or a bare clone"]
+    )

@@ -9,6 +9,7 @@ from simulation.replication.importing.git_reading import GitCommit, open_commit
 from simulation.replication.importing.reading import (
     MAX_MODULE_BYTES,
     ImportFault,
+    Selection,
     decode_text,
     list_files,
     read_file,
@@ -75,7 +76,7 @@ def _import_paper(folder: Path, paper: PaperRows, sandbox: Sandbox, seed_argumen
         try:
             modules[path] = _fill_empty(read_text(code / path, MAX_MODULE_BYTES))
         except ImportFault as fault:
-            # One module that is no text is like one that is no Python: it is left out, and so are its functions.
+            # A module that is not text is left out with its functions, like one that is not Python.
             selection.left_out += fault.problems
     if problems:
         raise ImportFault(problems)
@@ -85,11 +86,11 @@ def _import_paper(folder: Path, paper: PaperRows, sandbox: Sandbox, seed_argumen
         for row in paper.functions.values()
     ]
     checked = check_sources(modules, sought, sandbox)
-    return build_paper_task(paper, text, checked, data, selection.left_out, seed_argument)
+    return build_paper_task(paper, text, checked, data, selection, seed_argument)
 
 
 def _fill_empty(text: str) -> str:
-    """Return the text of a module; an empty one, such as many `__init__.py`, gets a docstring because no file of a task is empty."""
+    """Return the text of a module. An empty one, such as many an `__init__.py`, gets a docstring, because no file of a task may be empty."""
     return text if text.strip() else EMPTY_MODULE
 
 
@@ -101,7 +102,7 @@ def import_commit(
     `task_file` replaces the task.json of the commit. Raises ImportFault with every problem, and SandboxFault.
     """
     with open_commit(repository, commit, folder) as source:
-        files, left_out = _read_commit(source)
+        files, selection = _read_commit(source)
     entry = _read_entry(task_file, files)
     modules = {
         path: _fill_empty(decode_text(path, content))
@@ -110,23 +111,23 @@ def import_commit(
     }
     others = {path: content for path, content in files.items() if path == "paper.md" or path.startswith("data/")}
     ignored = sorted(set(files) - set(modules) - set(others) - {"task.json"})
-    left_out += [f"{path}: is not part of an imported task" for path in ignored]
+    selection.left_out += [f"{path}: is not part of an imported task" for path in ignored]
     checked = check_sources(modules, (), sandbox)
-    return ImportResult((build_commit_task(entry, repository.resolve().name, commit, checked, others, left_out),))
+    return ImportResult((build_commit_task(entry, repository.resolve().name, commit, checked, others, selection),))
 
 
-def _read_commit(source: GitCommit) -> tuple[dict[str, bytes], list[str]]:
-    """Return the files of a commit that a task may have, and what is left out. Raises ImportFault."""
+def _read_commit(source: GitCommit) -> tuple[dict[str, bytes], Selection]:
+    """Return the contents of the files of a commit that a task may have, and what was selected. Raises ImportFault."""
     entries = {entry.path: entry for entry in source.list_entries()}
     texts = {"paper.md": MAX_PAPER_BYTES, "task.json": MAX_FILE_BYTES}
     selection = select_files((path, entry.size) for path, entry in entries.items() if path not in texts)
     problems = list(selection.problems)
-    problems += [f"{name}: is missing" for name in ("paper.md",) if name not in entries]
+    problems += ["paper.md: is missing"] if "paper.md" not in entries else []
     if problems:
         raise ImportFault(problems)
     limits = dict.fromkeys(selection.modules, MAX_MODULE_BYTES) | dict.fromkeys(selection.data, MAX_FILE_BYTES)
     limits |= {name: most for name, most in texts.items() if name in entries}
-    return {path: source.read_blob(entries[path], most) for path, most in limits.items()}, selection.left_out
+    return {path: source.read_blob(entries[path], most) for path, most in limits.items()}, selection
 
 
 def _read_entry(task_file: Path | None, files: Mapping[str, bytes]) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Read files of a source whose content is not trusted: sizes are limited, links are not followed, and only regular files are opened."""
+"""Read the files of a source that is not trusted: sizes are limited, links are not followed, and only regular files are opened."""
 
 import os
 import stat
@@ -26,11 +26,12 @@ class ImportFault(LabError):  # noqa: N818  # several problems
 
 @dataclass
 class Selection:
-    """Paths of a source that are imported, what is left out with the reason, and what prevents the import."""
+    """The paths of a source that are imported, those that are left out with the reason, and what prevents the import."""
 
     modules: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    too_large: int = 0  # data files that are left out because of their size or number
     problems: list[str] = field(default_factory=list)
 
 
@@ -69,7 +70,7 @@ def decode_text(name: str, content: bytes) -> str:
 
 
 def list_files(root: Path) -> Iterator[tuple[str, int]]:
-    """Yield path and size of every file below `root`; the size is -1 for links and what is no regular file. Raises ImportFault."""
+    """Yield path and size of every file below `root`; the size is -1 for links and devices. Raises ImportFault."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders.sort()
@@ -89,7 +90,7 @@ def select_files(entries: Iterable[tuple[str, int]]) -> Selection:
         problem = find_path_problem(path)
         suffix = PurePosixPath(path).suffix.lower()
         if size < 0:
-            selection.left_out.append(f"{path!r}: is a link or no regular file; links are not followed")
+            selection.left_out.append(f"{path!r}: is a link or not a regular file")
         elif problem and "hidden" not in problem:
             selection.left_out.append(f"{path[:200]!r}: {problem}")
         elif problem or suffix not in (".py", *DATA_SUFFIXES):
@@ -101,6 +102,7 @@ def select_files(entries: Iterable[tuple[str, int]]) -> Selection:
         elif size > MAX_FILE_BYTES or total + size > MAX_DATA_BYTES or len(selection.data) >= MAX_DATA_FILES:
             limit = f"1 MiB in a file, {MAX_DATA_FILES} files and {MAX_DATA_BYTES // 2**20} MiB in all"
             selection.left_out.append(f"{path}: has {size:,} bytes; allowed for data: {limit}")
+            selection.too_large += 1
         else:
             selection.data.append(path)
             total += size

@@ -1,4 +1,4 @@
-"""What an import returns, and writing it: all task folders or none."""
+"""The result of an import, and writing it: all task folders or none."""
 
 import re
 import shutil
@@ -17,18 +17,18 @@ _SLUG = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class ImportedTask:
-    """A task folder that was not written yet, by path below the folder, with what is to be told about it."""
+    """A task folder that is not written yet: its files by path, and what `import_tasks` prints about it."""
 
     slug: str
     files: Mapping[str, bytes]
     functions: int
     test_cases: int
     claims: int
-    missing: tuple[str, ...] = ()  # what it needs and is not here: the task is unvalidated
-    unresolved: Mapping[str, str] = field(default_factory=dict)  # function of the source -> why it is left out
-    left_out: tuple[str, ...] = ()  # files
+    missing: tuple[str, ...] = ()  # what it needs that is not available here; the task is then unvalidated
+    unresolved: Mapping[str, str] = field(default_factory=dict)  # function of the source -> why it was not found
+    left_out: tuple[str, ...] = ()  # files, each with the reason
     notes: tuple[str, ...] = ()
-    has_variants: bool = False  # else `robust` cannot be tested, and no episode is solved
+    has_variants: bool = False  # if not, code cannot be tested on other data, and no episode is solved
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -61,11 +61,12 @@ class ImportResult:
 
 
 def write_tasks(tasks: Sequence[ImportedTask], out: Path, *, dry_run: bool = False) -> list[Path]:
-    """Write the task folders below `out` and return them. With `dry_run`, write and read them elsewhere, and return none.
+    """Write the task folders below `out` and return their paths. With `dry_run`, only check them, and return no path.
 
-    Every folder is read as `check_tasks` reads it before any is in place. Raises ImportFault with every problem; then nothing was written.
+    The folders are written to a temporary folder, read as `check_tasks` reads them, and moved only if all of them are valid. Raises
+    ImportFault with every problem; nothing is written then.
     """
-    problems = [f"{task.slug!r}: is no name of a task folder" for task in tasks if not _SLUG.fullmatch(task.slug)]
+    problems = [f"{task.slug!r}: is not the name of a task folder" for task in tasks if not _SLUG.fullmatch(task.slug)]
     taken = [task.slug for task in tasks if (out / task.slug).exists()]
     if not dry_run:
         problems += [f"{out / slug}: exists; remove it, or choose another --out" for slug in taken]

@@ -1,4 +1,4 @@
-"""Parse the modules of a source in a sandbox. What comes back is checked; only modules that were parsed there are parsed on the host later."""
+"""Parse the modules of a source in a sandbox, and check what it returns. The host later parses only modules that could be parsed there."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ _LIMITS = Limits(seconds=300, resident_mib=512, processes=8)
 
 
 class SoughtFunction(NamedTuple):
-    """A function by file and header line. `description` becomes its docstring if it has none."""
+    """A function to find by file and header line. `description` becomes its docstring if it has none."""
 
     id: str
     path: str
@@ -30,7 +30,10 @@ class SoughtFunction(NamedTuple):
 
 @dataclass
 class CheckedSources:
-    """Modules that were parsed in a sandbox, with docstrings; qualified names of functions by id, and why others have none."""
+    """The modules that could be parsed, with the docstrings that were added, and the qualified names of the functions that were found, by id.
+
+    `rejected` and `unresolved` have the reasons for the other modules and functions.
+    """
 
     modules: dict[str, str] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)  # path -> reason
@@ -68,7 +71,7 @@ def check_sources(modules: Mapping[str, str], sought: Sequence[SoughtFunction], 
 
 def _add_module(checked: CheckedSources, path: str, report: Mapping[str, Any], content: bytes | None) -> None:
     if report["problem"] or content is None or len(content) > 2 * MAX_MODULE_BYTES:
-        checked.rejected[path] = str(report["problem"] or "its text did not come back")[:300]
+        checked.rejected[path] = str(report["problem"] or "the sandbox did not return its text")[:300]
         return
     checked.modules[path] = content.decode()
     checked.imports[path] = [str(name) for name in report["imports"]]
@@ -82,7 +85,7 @@ def _add_module(checked: CheckedSources, path: str, report: Mapping[str, Any], c
 
 
 def find_reached(checked: CheckedSources, starts: Iterable[str]) -> tuple[set[str], set[str]]:
-    """Return the modules that programs import, themselves included, and the packages outside the source, by top-level name."""
+    """Return the modules that programs import, including the programs, and the top-level names of packages that are not part of the source."""
     reached, outside = set[str](), set[str]()
     pending = deque(path for path in starts if path in checked.modules)
     while pending:
@@ -93,7 +96,7 @@ def find_reached(checked: CheckedSources, starts: Iterable[str]) -> tuple[set[st
         for name in checked.imports[path]:
             inner = _find_modules(name.lstrip("."), checked.modules)
             pending.extend(inner)
-            # `from package import name` also names package.name, which may be no module.
+            # `from package import name` also names package.name, which need not be a module.
             if not inner and not name.startswith("."):
                 outside.add(name.split(".")[0])
     tops = {part.removesuffix(".py") for path in checked.modules for part in path.split("/")}
@@ -101,7 +104,7 @@ def find_reached(checked: CheckedSources, starts: Iterable[str]) -> tuple[set[st
 
 
 def _find_modules(name: str, modules: Mapping[str, str]) -> list[str]:
-    """Return the modules that an import may mean: the root of imports is the folder of the program, which may be any folder."""
+    """Return the modules that an import may refer to. The root of imports is the folder of the program, which may be any folder."""
     if not name:
         return []
     place = name.replace(".", "/")
@@ -110,7 +113,7 @@ def _find_modules(name: str, modules: Mapping[str, str]) -> list[str]:
 
 
 def find_missing_packages(outside: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the distributions that tasks may use among these top-level names, and what is not here."""
+    """Return the distributions of these top-level names that tasks may use, and "the package NAME" for each other name."""
     distributions = {IMPORT_NAMES.get(package, package): package for package in PACKAGES}
     packages = sorted(distributions[name] for name in outside if name in distributions)
     return packages, [f"the package {name}" for name in sorted(outside) if name not in distributions]

@@ -10,8 +10,8 @@ from typing import Annotated, Any, NamedTuple
 
 from pydantic import AfterValidator, ConfigDict, Field
 
-from simulation.replication.comparing import find_value_problem
 from simulation.replication.importing.reading import ImportFault, read_text
+from simulation.replication.tasks.imported_parts import ClaimedValue
 from simulation.replication.trees import find_path_problem
 from wetbench_site.text import parse_json
 from wetbench_site.validation import Allowed, StrictModel, find_problems, reject
@@ -29,12 +29,8 @@ def _need_path(path: str) -> str:
     return reject(problem) if (problem := find_path_problem(path)) else path
 
 
-def _need_value(value: Any) -> Any:
-    return reject() if isinstance(value, str) or find_value_problem(value) else value
-
-
 class _Row(StrictModel):
-    """A row of a table. Other fields than these are ignored: versions of the format differ in them."""
+    """A row of a table. Unknown fields are ignored, because versions of the format differ in them."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -56,15 +52,13 @@ class SampleRow(_Row):
     paper_id: Annotated[
         str,
         Field(pattern=r"^[0-9A-Za-z]{1,20}(\.[0-9A-Za-z]{1,20}){0,3}$"),
-        Allowed("letters, digits and single points"),
+        Allowed("letters, digits and single dots"),
     ]
     func_ids: str
     func_details: Annotated[list[FunctionRow], Field(max_length=MAX_FUNCTIONS)]
     experiments: str
     solution: str
-    results: dict[
-        str, dict[str, Annotated[Any, AfterValidator(_need_value), Allowed("a finite number, or a list of them")]]
-    ]
+    results: dict[str, dict[str, ClaimedValue]]
 
 
 class ExperimentClaim(NamedTuple):
@@ -77,7 +71,7 @@ class ExperimentClaim(NamedTuple):
 
 @dataclass
 class PaperRows:
-    """Everything that the tables have about one paper. `samples` has, by number of hidden functions, the ids of each sample's functions."""
+    """All rows of one paper. `samples` has the ids of the functions of each sample, by number of hidden functions."""
 
     paper_id: str
     title: str = ""
@@ -94,10 +88,10 @@ def read_tables(folder: Path) -> dict[str, PaperRows]:
     papers: dict[str, PaperRows] = {}
     problems: list[str] = []
     names = sorted(path.name for path in folder.iterdir() if _SAMPLES.fullmatch(path.name))
-    # The samples without hidden functions last: their results may be of other settings.
+    # Samples without hidden functions come last, because their results may belong to other settings.
     names.sort(key=lambda name: int(_SAMPLES.fullmatch(name)[1]) or 1000)  # type: ignore[index]
     if not names:
-        raise ImportFault([f"{folder.name}: has no file like mlrc_n=1.jsonl"])
+        raise ImportFault([f"{folder.name}: has no file such as mlrc_n=1.jsonl"])
     for name in names:
         try:
             _read_samples(folder / name, papers, problems)
@@ -151,7 +145,9 @@ def _add_sample(paper: PaperRows, row: SampleRow, number: int, place: str) -> li
     for detail in row.func_details:
         if (known := paper.functions.setdefault(detail.func_id, detail)) != detail:
             other = f"{known.file}:{known.header_line} {known.name}"
-            problems.append(f"func_details: {detail.func_id} is another function than in an earlier sample: {other}")
+            problems.append(
+                f"func_details: {detail.func_id} differs from the function of this id in an earlier sample: {other}"
+            )
     texts, solutions = _split_experiments(_HEADING, row.experiments), _split_experiments(_ECHO, row.solution)
     labels = {label.removeprefix("Experiment ") for label in row.results}
     if not texts or set(texts) != set(solutions) or set(texts) != labels:
@@ -164,7 +160,7 @@ def _add_sample(paper: PaperRows, row: SampleRow, number: int, place: str) -> li
         if not same:
             paper.experiments.append(claim)
         elif same[0].results != claim.results:
-            note = f"{place}: Experiment {label} has other results than the same commands in an earlier sample, which are used"
+            note = f"{place}: Experiment {label} has other results than the same commands have in an earlier sample, whose results are used"
             paper.notes.append(note)
     paper.samples.setdefault(number, []).append(ids)
     paper.case_counts.setdefault(number, []).append(len(texts))
@@ -172,7 +168,7 @@ def _add_sample(paper: PaperRows, row: SampleRow, number: int, place: str) -> li
 
 
 def _split_experiments(pattern: re.Pattern[str], text: str) -> dict[str, str]:
-    """Return the parts of a text by the number in the line before each. What is before the first one is left out."""
+    """Split a text at the lines that match, and return the parts by the number in these lines. Text before the first one is left out."""
     parts = pattern.split(text)
     return {number: part.strip() for number, part in zip(parts[1::2], parts[2::2], strict=True)}
 
@@ -194,9 +190,9 @@ def _read_csv(path: Path) -> Sequence[Mapping[str, str]]:
 
 
 def describe_samples(papers: Mapping[str, PaperRows], resolved: Mapping[str, set[str]]) -> dict[str, dict[str, Any]]:
-    """Return the counts of samples by number of hidden functions: here, usable, in the paper, and experiments of a sample on average.
+    """Return counts by number of hidden functions: samples of the tables, usable ones, those of the paper, and the mean number of experiments.
 
-    A sample is usable if all its functions are among those `resolved`, which are ids by paper.
+    A sample is usable if all its functions are in `resolved`, which has the ids of the functions that were found, by paper.
     """
     counts = {}
     for number in sorted({number for paper in papers.values() for number in paper.samples}):

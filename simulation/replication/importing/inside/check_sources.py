@@ -2,7 +2,7 @@
 
 /input/job.json: {"paths": [...], "rows": [{"id", "path", "name", "line", "description"}], "depth": 100}; the modules are below /input/source.
 /workspace/report.json: {path: {"problem", "imports", "uses_gpu", "functions": {id: {"name", "problem"}}}}; the modules are below
-/workspace/source. Each module is parsed in a process of its own, because a hostile text can end the parser.
+/workspace/source. Each module is parsed in a process of its own, because a hostile text can crash the parser.
 """
 
 import ast
@@ -63,7 +63,7 @@ def find_problem(lines: list[str], node: Any, end: int) -> str:
 
 
 def resolve_row(row: dict[str, Any], functions: list[tuple[str, Any]], lines: list[str]) -> tuple[str, Any, str]:
-    """Return (qualified name, function, "") of a row, or ("", None, why it has none). Nothing is guessed."""
+    """Return (qualified name, function, "") of a row, or ("", None, why it was not found). Nothing is guessed."""
     for name, node in functions:
         first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
         end = find_header_end(lines, node)
@@ -72,7 +72,7 @@ def resolve_row(row: dict[str, Any], functions: list[tuple[str, Any]], lines: li
             return ("", None, problem) if problem else (name, node, "")
     named = [f"{name} in line {node.lineno}" for name, node in functions if node.name == row["name"]]
     hint = f"; functions of this name: {', '.join(named[:5])}" if named else ""
-    return "", None, f"no header of a function {row['name']} is in line {row['line']}{hint}"
+    return "", None, f"line {row['line']} is not in the header of a function {row['name']}{hint}"
 
 
 def write_docstring(text: str, indentation: int) -> list[str]:
@@ -144,7 +144,7 @@ def run_alone(path: str, rows: list[dict[str, Any]], most: int) -> dict[str, Any
         finally:
             os._exit(1)
     os.waitpid(child, 0)
-    return json.loads(reply.read_text(encoding="utf-8")) if reply.exists() else {"problem": "ended the parser"}
+    return json.loads(reply.read_text(encoding="utf-8")) if reply.exists() else {"problem": "crashed the parser"}
 
 
 def check_modules() -> None:

@@ -15,7 +15,7 @@ from simulation.replication.agents.playing import play_episode
 from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.importing.commands import read_commands
 from simulation.replication.importing.import_sources import import_auto_experiment
-from simulation.replication.importing.reading import ImportFault
+from simulation.replication.importing.reading import ImportFault, select_files
 from simulation.replication.importing.results import write_tasks
 from simulation.replication.importing.sources import SoughtFunction, check_sources
 from simulation.replication.sandbox.choosing import open_sandbox
@@ -71,7 +71,7 @@ def test_import_finds_functions_by_header_line_and_lists_those_it_does_not(impor
         *(("f1", "Series.fit_rate"), ("f2", "half_life"), ("f3", "mean_level"))
     ]
     unresolved = result["tasks"][0]["unresolved"]
-    assert "no header of a function half_life is in line 18" in unresolved["3 half_life"]  # it is in line 17
+    assert "line 18 is not in the header of a function half_life" in unresolved["3 half_life"]  # it is in line 17
     assert "there is no module decay/absent.py" in unresolved["4 fit_rate"]
     assert result["samples"]["1"] == {"here": 3, "usable": 2, "in_paper": 85, "mean_experiments": 2.0}
     assert result["samples"]["2"]["usable"] == 1
@@ -79,7 +79,7 @@ def test_import_finds_functions_by_header_line_and_lists_those_it_does_not(impor
 
 def test_import_follows_no_link_and_opens_no_pipe(imported, task):
     left_out = "\n".join(imported[1]["tasks"][0]["left_out"])
-    assert "'linked.py': is a link" in left_out and "'pipe.csv': is a link or no regular file" in left_out
+    assert "'linked.py': is a link" in left_out and "'pipe.csv': is a link or not a regular file" in left_out
     assert sorted(task.code) == [
         *("code/decay/__init__.py", "code/decay/rates.py", "code/experiments.py", "code/run.py")
     ]
@@ -157,8 +157,8 @@ def test_import_lists_every_problem_of_the_tables_and_writes_nothing(tmp_path, s
     problems = list_problems(folder, sandbox)
     for text in (
         "mlrc_n=1.jsonl:2: func_details[0].file: is '../../etc/passwd'",
-        "mlrc_n=1.jsonl:2: paper_id: is '../..'; allowed: letters, digits and single points",
-        "mlrc_n=1.jsonl:3: func_details: 0 is another function than in an earlier sample: decay/rates.py:9 fit_rate",
+        "mlrc_n=1.jsonl:2: paper_id: is '../..'; allowed: letters, digits and single dots",
+        "mlrc_n=1.jsonl:3: func_details: 0 differs from the function of this id in an earlier sample: decay/rates.py:9 fit_rate",
         "mlrc_n=1.jsonl:4: is not JSON",
         "mlrc_n=2.jsonl:1: func_ids: is '0'; allowed: 2 ids",
     ):
@@ -175,14 +175,22 @@ def test_import_refuses_large_modules_and_a_linked_paper(tmp_path, sandbox):
     assert "paper.txt: is a link" in problems and "big.py: has 200,001 bytes" in problems
 
 
+def test_import_counts_data_that_are_too_large_even_if_the_list_of_files_is_cut():
+    links = [(f"link-{number:02}.csv", -1) for number in range(60)]
+    selection = select_files([*links, ("readings.csv", 2**20 + 1)])
+    assert selection.too_large == 1
+    assert selection.left_out[-1] == "11 more files" and not any("readings" in text for text in selection.left_out)
+
+
 @pytest.mark.django_db
 def test_imported_task_without_its_packages_is_stored_as_unvalidated(tmp_path, sandbox):
     folder = import_sources.write_auto_experiment(tmp_path / "source")
     run = folder / import_sources.PAPER / "code" / "run.py"
     run.write_text("import torch\nfrom decay import rates\nprint(torch.ones(1).cuda())\n" + run.read_text())
+    (run.parent / "images.npy").write_bytes(bytes(2**20 + 1))
     result = import_auto_experiment(folder, sandbox)
     write_tasks(result.tasks, tmp_path / "out")
-    missing = ("the package torch", "a GPU, which run.py uses")
+    missing = ("the package torch", "a GPU, which run.py uses", "1 data file beyond the limits of size and number")
     assert result.tasks[0].missing == missing
     stored_tasks.load_tasks(tmp_path / "out")
     assert ReplicationTask.objects.get().invalid_reason == f"unvalidated: it needs {'; '.join(missing)}"
@@ -209,7 +217,10 @@ def test_parser_in_the_sandbox_survives_hostile_modules_and_names_what_cannot_be
     assert checked.names == {"good": "good"} and '    """See the paper."""\n    return x' in checked.modules["cases.py"]
     reasons = ("it is async", "header and body are on one line", "it is indented with tabs")
     assert [checked.unresolved[name] for name in ("later", "short", "tabs")] == list(reasons)
-    assert "no header of a function inner" in checked.unresolved["inner"] and "levels" in checked.unresolved["gone"]
+    assert (
+        "not in the header of a function inner" in checked.unresolved["inner"]
+        and "levels" in checked.unresolved["gone"]
+    )
 
 
 def test_solution_becomes_python_programs_and_everything_else_is_missing():

@@ -18,7 +18,7 @@ def sandbox():
     return open_sandbox()
 
 
-def write_repository(folder, **changes):
+def write_repository(folder, paper_link="", **changes):
     """Write a repository with a task that has data and no generator, and return the hash of its commit."""
     folder.mkdir()
     entry = {**small_tasks.build_task_json(), "claims": {"e1": {"mean": 3.5}}, **changes}
@@ -31,6 +31,9 @@ def write_repository(folder, **changes):
         "task.json": json.dumps(entry),
         "mutants.json": "[]",
     }
+    if paper_link:
+        del files["paper.md"]
+        (folder / "paper.md").symlink_to(paper_link)
     return import_sources.commit_files(folder, files)
 
 
@@ -93,3 +96,9 @@ def test_commit_with_wrong_fields_or_hostile_modules_is_refused_as_a_whole(tmp_p
     with pytest.raises(ImportFault, match=r"functions\[0\].name: is 'absent'"):
         write_tasks(result.tasks, tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_commit_whose_paper_is_a_link_is_refused(tmp_path, sandbox):
+    commit = write_repository(tmp_path / "source", paper_link="/etc/passwd")
+    with pytest.raises(ImportFault, match=r"paper.md: is a link or a submodule; allowed: a regular file"):
+        import_commit(tmp_path / "source", commit, sandbox)

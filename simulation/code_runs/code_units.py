@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 from django.conf import settings
@@ -219,7 +220,8 @@ def _commit_step(
         **changes,
     }
     steps = [*history, record]
-    if ending := find_ending(call, result.refused, _count_unreadable(steps), context.reached):
+    unreadable = sum(1 for _ in takewhile(lambda step: step.call is None, reversed(steps)))
+    if ending := find_ending(call, result.refused, unreadable, context.reached):
         reported = make_storable(get_reported(call, ending)) if call else ""
         cursor |= {"phase": "extract", "ending": ending, "reported": reported}
     if not lease.commit_changes(extra_write, step, **cursor):
@@ -239,11 +241,6 @@ def _keep_within_storage(context: UnitContext, result: ToolResult) -> ToolResult
     )
     text = f"{note}\n{result.observation}"
     return result._replace(files=context.files, folder=context.episode.folder, observation=cut_observation(text))
-
-
-def _count_unreadable(steps: list[CodeStepRecord]) -> int:
-    """Return how many steps at the end are unreadable replies in a row."""
-    return next((count for count, step in enumerate(reversed(steps)) if step.call is not None), len(steps))
 
 
 def _list_changed_notes(context: UnitContext) -> dict[str, Any]:

@@ -11,12 +11,10 @@ _HIDDEN = re.compile(f"{INVISIBLE.pattern}|\r")
 
 def show_control_characters(text: str) -> str:
     r"""Return the text with control and invisible characters as escapes, such as \x1b; tabs and line ends stay."""
-    return _HIDDEN.sub(_format_escape, text.replace("\r\n", "\n"))
-
-
-def _format_escape(match: re.Match[str]) -> str:
-    number = ord(match[0])
-    return f"\\x{number:02x}" if number < 256 else f"\\u{number:04x}"
+    return _HIDDEN.sub(
+        lambda match: f"\\x{ord(match[0]):02x}" if match[0] < "\u0100" else f"\\u{ord(match[0]):04x}",
+        text.replace("\r\n", "\n"),
+    )
 
 
 def cut_observation(text: str, limit: int = MAX_OBSERVATION) -> str:

@@ -164,7 +164,10 @@ def conclude(work: GradingWork, stages: Stages, fault: str = "") -> Grade:
     The outcome is the first of fault, unfinished, tampered, refused, hidden_left and crashed that applies. Otherwise the reported numbers
     and the reruns decide. Code of a task without secret data cannot be tested on such data, so no episode of it is solved.
     """
-    report = _read_reported(work.reported) if work.ending == "submitted" else Report({}, ())
+    if work.ending != "submitted" or work.reported is None:
+        report = Report({}, ())
+    else:
+        report = read_report(work.reported) if isinstance(work.reported, str) else read_reported_values(work.reported)
     base_gold = work.gold.get(BASE_VARIANT, {})
     findings = _list_findings(work.task, stages, base_gold)
     findings += [GradeFinding("report", problem) for problem in report.problems]
@@ -200,12 +203,6 @@ def conclude(work: GradingWork, stages: Stages, fault: str = "") -> Grade:
         describe_patch(stages.extraction),
         stages.probes,
     )
-
-
-def _read_reported(reported: str | Mapping[str, Any] | None) -> Report:
-    if reported is None:
-        return Report({}, ())
-    return read_report(reported) if isinstance(reported, str) else read_reported_values(reported)
 
 
 def _compare_measured(work: GradingWork, measurement: Measurement | None) -> Iterator[tuple[ComparedValue, ...]]:

@@ -1,7 +1,6 @@
 """Find gold values that are written in an agent's code. The comparison is made outside the sandbox."""
 
 import re
-from collections.abc import Iterable
 
 from simulation.replication.comparing import as_numbers
 from simulation.replication.grading.extracting import Extraction
@@ -18,17 +17,14 @@ def find_gold_numbers(task: Task, extraction: Extraction, gold: TaskValues) -> l
     """
     given = {_round(float(match[0])) for text in (task.paper, *task.code.values()) for match in _NUMBER.finditer(text)}
     written = {_round(number) for number in extraction.literals} - given
-    return [
-        f"{case}.{name}"
-        for case, values in gold.items()
-        for name, value in values.items()
-        if not isinstance(value, str) and written & set(map(_round, _list_long(as_numbers(value))))
-    ]
-
-
-def _list_long(numbers: Iterable[float]) -> list[float]:
-    """Return the numbers that need more than three digits."""
-    return [number for number in numbers if float(f"{number:.{DIGITS - 2}e}") != float(f"{number:.12e}")]
+    found = []
+    for case, values in gold.items():
+        for name, value in values.items():
+            numbers = [] if isinstance(value, str) else as_numbers(value)
+            long = [number for number in numbers if float(f"{number:.{DIGITS - 2}e}") != float(f"{number:.12e}")]
+            if written.intersection(map(_round, long)):
+                found.append(f"{case}.{name}")
+    return found
 
 
 def _round(number: float) -> str:

@@ -57,16 +57,16 @@ def build_workspace(
 def render_brief(task: Task, function_ids: Sequence[str], paper: PaperArm = "full") -> str:
     """Return TASK.md: what to do, the hidden functions, the experiments with their results, and the rules."""
     hidden = [function for function in task.functions if function.id in set(function_ids)]
+    listed = [
+        f"* `{function.name}` in `{function.path}`: `{format_signature(task.code[function.path], function.name)}`"
+        for function in hidden
+    ]
     parts = [
         f"# {task.name}",
         task.summary,
         _describe_files(paper),
         "## What to do\n\n" + _describe_work(hidden),
-        *(
-            ["## Hidden functions\n\n" + "\n".join(_describe_function(task, function) for function in hidden)]
-            if hidden
-            else []
-        ),
+        *(["## Hidden functions\n\n" + "\n".join(listed)] if listed else []),
         "## Experiments\n\n" + "\n\n".join(map(_describe_case, task.test_cases)),
         "## Rules\n\n" + "\n".join(f"* {rule}" for rule in _list_rules(hidden, task.has_variants)),
     ]
@@ -91,10 +91,6 @@ def _describe_work(hidden: Sequence[TaskFunction]) -> str:
         return f"The code is complete. {report}"
     number = "One function is" if len(hidden) == 1 else f"{len(hidden)} functions are"
     return f'{number} hidden: each raises `NotImplementedError("hidden")`. Write what is missing. {report}'
-
-
-def _describe_function(task: Task, function: TaskFunction) -> str:
-    return f"* `{function.name}` in `{function.path}`: `{format_signature(task.code[function.path], function.name)}`"
 
 
 def format_signature(source: str, name: str) -> str:

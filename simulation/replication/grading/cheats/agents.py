@@ -2,8 +2,9 @@
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Any, Literal, NamedTuple
 
 from simulation.replication.grading.grades import Outcome
@@ -196,15 +197,10 @@ def plan_no_numbers(known: CheatKnowledge) -> CheatPlan:
     texts = ['"{0}"', "true", "NaN", "1e999", '{{"__eq__": true}}', "[[{0}]]", "null", '["{0}"]']
     entries = []
     for case, values in known.values.items():
-        pairs = zip(values.items(), _repeat(texts), strict=False)
+        pairs = zip(values.items(), cycle(texts), strict=False)
         metrics = [f'"{name}": {text.format(json.dumps(value))}' for (name, value), text in pairs]
         entries.append(f'"{case}": {{{", ".join(metrics)}}}')
     return CheatPlan((write_body(known, f"return {known.result!r} * 3 + 1\n"),), f"{{{', '.join(entries)}}}")
-
-
-def _repeat(texts: Sequence[str]) -> Iterator[str]:
-    while True:
-        yield from texts
 
 
 def plan_own_lines(known: CheatKnowledge) -> CheatPlan:

@@ -146,7 +146,10 @@ class TaskProof:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "TaskProof":
         def read_entries(kind: type[Any], name: str) -> tuple[Any, ...]:
-            return tuple(kind(**_freeze(entry)) for entry in data[name])
+            return tuple(
+                kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()})
+                for entry in data[name]
+            )
 
         return cls(
             **{
@@ -162,10 +165,6 @@ class TaskProof:
                 "profiles": ProfileProof(**data["profiles"]) if data["profiles"] else None,
             }
         )
-
-
-def _freeze(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
 
 
 def summarise_proofs(proofs: list[TaskProof]) -> dict[str, int]:

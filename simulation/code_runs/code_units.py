@@ -30,9 +30,9 @@ from simulation.replication.episode_rules import (
     find_reached_limit,
     get_reported,
     limit_run,
+    refuse_storage,
     start_turn,
 )
-from simulation.replication.observations import cut_observation
 from simulation.replication.sandbox.base import Limits, SandboxFault
 from simulation.replication.tasks.workspaces import render_brief
 from simulation.replication.tools import TOOLS, finish_run
@@ -231,16 +231,11 @@ def _commit_step(
 
 
 def _keep_within_storage(context: UnitContext, result: ToolResult) -> ToolResult:
-    """Return the result; with the workspace as it was before, if the database holds too much of this episode already."""
+    """Return the result, or a refusal of its workspace if there is no room for it beside those of earlier steps."""
     trees = Tree.objects.filter(pk__in=context.episode.steps.values("tree_after_id"))
     if result.files == context.files or stored_trees.has_room(trees, result.files):
         return result
-    note = (
-        f"the workspace is as it was before: all workspaces of an episode may have "
-        f"{stored_trees.MAX_EPISODE_BYTES // 2**20} MiB of different files together"
-    )
-    text = f"{note}\n{result.observation}"
-    return result._replace(files=context.files, folder=context.episode.folder, observation=cut_observation(text))
+    return refuse_storage(result, context.files, context.episode.folder)
 
 
 def _list_changed_notes(context: UnitContext) -> dict[str, Any]:

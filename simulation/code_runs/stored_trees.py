@@ -16,15 +16,13 @@ from django.utils import timezone
 
 from simulation.lab.errors import LabError
 from simulation.models import Blob, Tree
+from simulation.replication import episode_rules
 from simulation.replication.trees import Files, hash_blob, hash_entries
 
 # A tree or blob that is stored again gets a new time only after this long. The clean-up removes nothing so young, which is why
 # a worker can rely on a tree from the moment it stored it until it commits the row that names it.
 _FRESH = timedelta(days=1)
 _MAX_CACHED_BYTES = 32 * 2**20
-# All workspaces of one episode. Without it, 50 steps that write random numbers would store 800 MiB, and 1000 steps 16 GiB.
-MAX_EPISODE_BYTES = 256 * 2**20
-_SMALL_BYTES = 256 * 2**10
 _CACHED_SECONDS = 3600.0  # far less than _FRESH
 _cache_lock = threading.Lock()
 _contents: "OrderedDict[str, bytes]" = OrderedDict()  # blobs that this process used last, the latest at the end
@@ -73,12 +71,14 @@ def load_files(tree_sha256: str) -> dict[str, bytes]:
 
 
 def has_room(trees: QuerySet[Tree], files: Files) -> bool:
-    """Return whether a workspace can be stored beside these, which together may have MAX_EPISODE_BYTES of distinct contents.
+    """Return whether a workspace can be stored beside these, as `episode_rules.has_room` does, without loading contents.
 
-    Contents that the workspaces share count once. A small workspace always can: steps of ordinary size cost no query.
+    A small workspace costs no query.
     """
     added = sum(map(len, files.values()))
-    if added <= _SMALL_BYTES or (trees.aggregate(total=Sum("bytes"))["total"] or 0) + added <= MAX_EPISODE_BYTES:
+    if added <= episode_rules.SMALL_WORKSPACE_BYTES:
+        return True
+    if (trees.aggregate(total=Sum("bytes"))["total"] or 0) + added <= episode_rules.MAX_STORED_BYTES:
         return True
     stored = {sha for entries in trees.values_list("entries", flat=True).iterator(chunk_size=100) for _, sha in entries}
     sizes = {sha: len(content) for content in files.values() if (sha := hash_blob(content)) not in stored}
@@ -88,7 +88,7 @@ def has_room(trees: QuerySet[Tree], files: Files) -> bool:
     pending = iter(sorted(stored))
     while part := list(islice(pending, 500)):
         total += Blob.objects.filter(pk__in=part).aggregate(total=Sum("size"))["total"] or 0
-    return total <= MAX_EPISODE_BYTES
+    return total <= episode_rules.MAX_STORED_BYTES
 
 
 def load_file(tree_sha256: str, path: str) -> bytes | None:

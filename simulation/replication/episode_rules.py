@@ -6,7 +6,7 @@ One turn: the agent chooses a tool (`count_left`, `find_reached_limit`: if a lim
 returns the result, or the command or the file that the tool needs; `find_ending` returns how the episode ended, or "".
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Literal, NamedTuple
 
 from simulation.replication.observations import cut_observation
@@ -22,7 +22,7 @@ from simulation.replication.tools import (
     read_helper_file,
     refuse_tool,
 )
-from simulation.replication.trees import Files
+from simulation.replication.trees import Files, hash_blob
 from simulation.replication.values import LimitsLeft, ToolCall, ToolFormatError
 from simulation.replication.workspace_edits import ToolRefused, ToolResult
 from wetbench_site.text import format_count, join_words
@@ -30,6 +30,10 @@ from wetbench_site.text import format_count, join_words
 Ending = Literal["submitted", "quit", "unreadable_out", "out_of_steps", "out_of_time", "out_of_money"]
 ENDINGS: tuple[Ending, ...] = ("submitted", "quit", "unreadable_out", "out_of_steps", "out_of_time", "out_of_money")
 MOST_UNREADABLE = 3  # unreadable replies in a row that end an episode
+# Of all workspaces after the steps of an episode, equal contents counted once. Without it, 50 steps that write random numbers would
+# store 800 MiB, and 1000 steps 16 GiB.
+MAX_STORED_BYTES = 256 * 2**20
+SMALL_WORKSPACE_BYTES = 256 * 2**10  # always stored: steps of ordinary size need no look at earlier workspaces
 _SHORTEST_RUN = 1.0  # seconds; a command that is started gets at least this long
 
 
@@ -111,6 +115,26 @@ def _find_refusal(call: ToolCall, last_turn: bool, allowed: Collection[str]) -> 
     if last_turn and call.tool not in LAST_TURN_TOOLS:
         return [f"a limit is reached; only {join_words(LAST_TURN_TOOLS)} were possible"]
     return find_call_problems(call)
+
+
+def has_room(trees: Iterable[Files], files: Files) -> bool:
+    """Return whether a workspace can be kept beside those after earlier steps, within MAX_STORED_BYTES of distinct contents."""
+    added, stored = sum(map(len, files.values())), list(trees)
+    total = sum(len(content) for tree in stored for content in tree.values())
+    if added <= SMALL_WORKSPACE_BYTES or total + added <= MAX_STORED_BYTES:
+        return True
+    sizes = {hash_blob(content): len(content) for tree in stored for content in tree.values()}
+    new = {hash_blob(content): len(content) for content in files.values()}
+    return new.keys() <= sizes.keys() or sum({**sizes, **new}.values()) <= MAX_STORED_BYTES
+
+
+def refuse_storage(result: ToolResult, files: Files, folder: str) -> ToolResult:
+    """Return a tool's result with the workspace as it was before, because the new one has no room."""
+    note = (
+        "the workspace is as it was before: all workspaces of an episode may have "
+        f"{MAX_STORED_BYTES // 2**20} MiB of different files together"
+    )
+    return result._replace(files=files, folder=folder, observation=cut_observation(f"{note}\n{result.observation}"))
 
 
 def add_remark(call: ToolCall, observation: str) -> str:

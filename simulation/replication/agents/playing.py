@@ -14,7 +14,9 @@ from simulation.replication.episode_rules import (
     find_ending,
     find_reached_limit,
     get_reported,
+    has_room,
     limit_run,
+    refuse_storage,
     start_turn,
 )
 from simulation.replication.sandbox.base import Limits, Sandbox
@@ -99,6 +101,8 @@ class CodeBench:
         else:
             call = reply
             result, seconds = self._run_tool(call, last_turn=bool(reached))
+            if result.files != self.trees[-1] and not has_room(self.trees[1:], result.files):
+                result = refuse_storage(result, self.trees[-1], self.folder)
             result = result._replace(observation=add_remark(call, result.observation))
         step = CodeStepRecord(len(self.steps) + 1, call, result.observation, result.refused)
         self.unreadable = self.unreadable + 1 if call is None else 0

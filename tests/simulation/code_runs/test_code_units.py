@@ -11,10 +11,11 @@ from django.db import connection
 from django.utils import timezone
 
 from simulation import leases
-from simulation.code_runs import code_units, sandboxes, stored_trees
+from simulation.code_runs import code_units, sandboxes
 from simulation.code_runs.conditions import Conditions
 from simulation.engine import notifications, workers
 from simulation.models import CodeEpisode, CodeStep, ReplicationTask, SandboxRun
+from simulation.replication import episode_rules
 from simulation.replication.sandbox.base import SandboxFault, SandboxResult, SandboxUnavailable
 from simulation.replication.values import CodeSituation, ToolCall, ToolFormatError
 from simulation.runs import control
@@ -87,7 +88,7 @@ def test_sandbox_result_is_committed_with_its_step_and_workspace(install: Instal
 def test_workspace_beyond_the_storage_of_an_episode_is_not_stored_and_its_agent_reads_why(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stored_trees, "MAX_EPISODE_BYTES", 2**20)
+    monkeypatch.setattr(episode_rules, "MAX_STORED_BYTES", 2**20)
     install(lambda stop: build_result("written", files={"random.bin": bytes(2**20 + 1)}))
     episode = run_unit(create_waiting_for_sandbox())
     assert episode.present_id == episode.initial_id and episode.next_number == 2

@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from simulation.code_runs import stored_trees
 from simulation.models import Blob, CodeEpisode, Tree
+from simulation.replication import episode_rules
 from simulation.replication.trees import hash_blob, hash_tree
 from tests.support import code_episodes
 
@@ -43,15 +44,17 @@ def test_equal_contents_are_stored_once() -> None:
 def test_workspaces_of_an_episode_have_room_until_their_distinct_contents_exceed_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stored_trees, "MAX_EPISODE_BYTES", 1000)
-    monkeypatch.setattr(stored_trees, "_SMALL_BYTES", 100)
+    monkeypatch.setattr(episode_rules, "MAX_STORED_BYTES", 1000)
+    monkeypatch.setattr(episode_rules, "SMALL_WORKSPACE_BYTES", 100)
     data = {"data.csv": b"d" * 600}
-    for number in range(3):  # 600 + 3 * 100 bytes of distinct contents, 2,100 bytes in all
-        stored_trees.store_tree({**data, "a": bytes([number]) * 100})
-    trees = Tree.objects.all()
-    assert stored_trees.has_room(trees, {**data, "a": b"x" * 100})
-    assert not stored_trees.has_room(trees, {**data, "a": b"x" * 101})
-    assert stored_trees.has_room(trees, {"a": b"x" * 100}) and stored_trees.has_room(trees, data)
+    earlier = [{**data, "a": bytes([number]) * 100} for number in range(3)]
+    for files in earlier:  # 600 + 3 * 100 bytes of distinct contents, 2,100 bytes in all
+        stored_trees.store_tree(files)
+    larger = {**data, "a": b"x" * 101}
+    for files in ({**data, "a": b"x" * 100}, larger, {"a": b"x" * 100}, data):
+        has_room = files is not larger
+        assert stored_trees.has_room(Tree.objects.all(), files) is has_room
+        assert episode_rules.has_room(earlier, files) is has_room
 
 
 def test_changed_blob_is_reported_and_not_returned() -> None:

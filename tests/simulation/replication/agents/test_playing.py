@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from simulation.replication import episode_rules
 from simulation.replication.agents.playing import CodeBench, play_episode
 from simulation.replication.episode_rules import EpisodeLimits, Spent, count_left, find_reached_limit, limit_run
 from simulation.replication.sandbox.base import Limits, SandboxFault, SandboxResult
@@ -102,6 +103,13 @@ def test_files_of_a_sandbox_become_the_workspace_and_a_removed_folder_is_left() 
     assert played.trees[-1] == {"new.txt": b"1"} and played.trees[0] == FILES
     unchanged, _ = play(RUN, QUIT)
     assert unchanged.trees[-1] == FILES
+
+
+def test_workspace_beyond_the_storage_of_an_episode_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(episode_rules, "MAX_STORED_BYTES", 2**20)
+    played, _ = play(RUN, QUIT, sandbox=PlannedSandbox(files={"random.bin": bytes(2**20 + 1)}))
+    assert played.trees == (FILES, FILES, FILES)
+    assert played.steps[0].observation.startswith("the workspace is as it was before")
 
 
 def test_a_sandbox_fault_is_raised_and_is_no_step() -> None:

@@ -50,7 +50,9 @@ class SandboxSettings(NamedTuple):
 def build_sandbox(settings: SandboxSettings) -> Sandbox:
     """Return the backend that the settings name, untested. Raises SandboxUnavailable, whose message states what to do."""
     if settings.mode == "off":
-        raise SandboxUnavailable(f"sandboxes are switched off (WETBENCH_SANDBOX=off); to use them, {HOW_TO_INSTALL}")
+        raise SandboxUnavailable(
+            f"sandboxes are switched off (WETBENCH_SANDBOX=off). To use them, set it to auto and {HOW_TO_INSTALL}"
+        )
     if settings.mode not in MODES:
         raise SandboxUnavailable(f"WETBENCH_SANDBOX is {settings.mode!r}; allowed are {', '.join(MODES)}")
     if settings.mode in ("docker", "podman"):

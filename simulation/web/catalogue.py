@@ -12,7 +12,7 @@ from django.http import HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 
-from simulation.casts import cast_availability, model_obstacles
+from simulation.casts import cast_availability, code_cast_availability, model_obstacles
 from simulation.lab.actions import KINDS
 from simulation.lab.experiments import ExperimentSpec
 from simulation.models import Experiment, LanguageModel, ModelPrice
@@ -154,7 +154,11 @@ class ProviderRow(NamedTuple):
 
 @staff_page
 def list_models(request: StaffRequest) -> HttpResponse:
-    context = {"providers": list_providers(os.environ, timezone.localdate()), "casts": cast_availability.list_casts()}
+    context = {
+        "providers": list_providers(os.environ, timezone.localdate()),
+        "casts": cast_availability.list_casts(),
+        "code_casts": code_cast_availability.list_code_casts(),
+    }
     return render(request, "simulation/models.html", context)
 
 

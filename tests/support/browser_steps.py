@@ -83,8 +83,10 @@ def check_accessible(page: Page, sizes: Iterable[ViewportSize] = ()) -> None:
         if size is not None:
             page.set_viewport_size(size)
         violations = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["target"]) for one in violations] == [], (page.url, size)
-        assert page.evaluate(FIND_TOO_WIDE) == [], (page.url, size)
+        found = [(one["id"], one["nodes"][0]["target"]) for one in violations]
+        assert found == [], (page.url, size, found)
+        too_wide = page.evaluate(FIND_TOO_WIDE)
+        assert too_wide == [], (page.url, size, too_wide)
 
 
 def remove_expected_errors(browser_errors: list[str], words: str) -> int:

@@ -30,6 +30,7 @@ from simulation.web.replication.episode_rows import (
 from simulation.web.replication.text_previews import show_whole_text
 from simulation.web.replication.transcripts import STEPS_PER_PAGE
 
+_TREE_DIGITS = 12  # of a workspace's digest: enough to see that it is another one
 _MAX_SANDBOXES = 200  # in the table of sandboxes; an episode of 50 steps has fewer than 60
 
 
@@ -45,13 +46,13 @@ class LimitRow(NamedTuple):
 
 @staff_page
 def show_code_episode(request: StaffRequest, code: UUID) -> HttpResponse:
-    """Show steps, workspace and outcome. While the episode runs, htmx requests only its head."""
+    """Show steps, workspace and outcome. While the episode runs, htmx requests its head and the steps that the page lacks."""
     rows = code_episodes_for_list()
     row = get_object_or_404(rows if request.htmx else rows.select_related("initial", "present"), code=code)
     line = make_code_episode_row(row)
     notice = describe_missing_worker(line.live and not row.run.paused_at)
     shown = request.GET.get("shown", "")
-    head = {
+    head: dict[str, Any] = {
         "line": line,
         "limits": _list_limits(line),
         "poll": poll_seconds([row.status], notice or row.run.paused_at),
@@ -59,10 +60,29 @@ def show_code_episode(request: StaffRequest, code: UUID) -> HttpResponse:
         "shown": int(shown) if shown.isdecimal() and len(shown) < 6 else line.steps,
     }
     if request.htmx:
+        head |= _build_news(row, head["shown"], "follow" in request.GET, request.GET.get("tree", ""))
         head["ended"] = not line.live
         return render_page_or_fragment(request, "", "simulation/replication/_episode_head.html", head)
     context = {**head, **_build_body(request, row)}
     return render_page_or_fragment(request, "simulation/replication/episode.html", "", context)
+
+
+def _build_news(row: CodeEpisode, shown: int, follow: bool, tree: str) -> dict[str, Any]:
+    """Return what changed since the page was loaded, with at most four queries: whether files did, stages of the grading, and new steps.
+
+    `follow`: the page shows the last `shown` steps, so that further ones are appended to it. `tree`: the start of the digest of its workspace.
+    """
+    news: dict[str, Any] = {"tree": tree, "has_new_files": not row.present_id.startswith(tree), "follow": follow}
+    if row.ending:
+        runs = list(row.sandbox_runs.exclude(purpose="tool").defer("command", "limits")[:_MAX_SANDBOXES])
+        news |= {"stages": outcomes.list_stages(row.phase, row.has_ended, runs), "graded": True}
+    if follow:
+        steps = list(transcripts.steps_for_page(row.steps.filter(number__gt=shown))[:STEPS_PER_PAGE])
+        numbers = [step.number for step in steps]
+        runs = list(row.sandbox_runs.filter(number__in=numbers).defer("command", "limits")) if steps else []
+        news["new_steps"] = _list_steps(row, steps, runs, None) if steps else []
+        news["shown"] = numbers[-1] if steps else shown
+    return news
 
 
 def _list_limits(line: CodeEpisodeRow) -> list[LimitRow]:
@@ -116,7 +136,12 @@ def _build_body(request: StaffRequest, row: CodeEpisode) -> dict[str, Any]:
         "functions": [(name, names.get(name)) for name in row.mask.functions],
         "shown": len(contents),
         "page": page,
-        "contents": [(at, tool or "unreadable reply", outcome, page_of_step(at)) for at, tool, outcome in contents],
+        "follow": not page.has_next(),
+        "tree": row.present_id[:_TREE_DIGITS],
+        "contents": [
+            (at, tool or "unreadable reply", result, 0 if page_of_step(at) == page.number else page_of_step(at))
+            for at, tool, result in contents
+        ],
         "steps": _list_steps(row, list(page), runs, len(contents) if not page.has_next() else None),
         "plan": row.memory.get("plan", ""),
         "workspace": workspaces.show_workspace(row.initial, row.present, request.GET.get("files") == "all"),

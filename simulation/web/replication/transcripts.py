@@ -25,6 +25,7 @@ class CodeStepView(NamedTuple):
 
     number: int
     tool: str
+    result: str
     outcome: str
     tone: str
     note: VisibleText | None
@@ -81,6 +82,7 @@ def _build_view(
     return CodeStepView(
         number=step.number,
         tool=step.tool or "unreadable reply",
+        result=step.outcome,
         outcome=step.get_outcome_display(),
         tone=_TONES.get(step.outcome, ""),
         note=note,

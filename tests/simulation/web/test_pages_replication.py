@@ -18,7 +18,7 @@ from simulation.replication.grading import Grade, GradeFinding
 from simulation.replication.values import ToolCall
 from simulation.runs import create
 from simulation.web.replication.text_previews import compare_files, preview_text
-from tests.support import code_episodes
+from tests.support import code_episodes, code_worlds
 
 pytestmark = pytest.mark.django_db
 HTMX = {"HX-Request": "true"}
@@ -155,8 +155,39 @@ def test_running_episode_polls_its_head_and_an_ended_one_does_not(staff: Client)
     page = get_page(staff, "code_episode", episode.code)
     assert "step 2 of 50: a command runs in a sandbox" in page and 'hx-trigger="every' in page
     head = get_page(staff, "code_episode", episode.code, query="?shown=0", headers=HTMX)
-    assert "now has 1 steps; this page shows 0" in head and "<html" not in head
+    assert "now has 1 steps; this page shows 0" in head and "<html" not in head and 'id="step-1"' not in head
     assert 'hx-trigger="every' not in get_page(staff, "code_episode", create_wrong_episode(replicate=2).code)
+
+
+def test_running_episode_appends_new_steps_and_names_changed_files(staff: Client) -> None:
+    episode = code_episodes.create_code_episode(status="running", phase="sandbox", pending={"tool": "run_command"})
+    for number in (1, 2, 3):
+        code_episodes.create_step(episode, number)
+    tree = episode.present_id[:12]
+    head = get_page(staff, "code_episode", episode.code, query=f"?shown=1&follow=1&tree={tree}", headers=HTMX)
+    assert 'id="step-1"' not in head and 'id="step-2"' in head and 'id="step-3"' in head
+    assert "?shown=3&follow=1" in head and "Files changed" not in head
+    code_episodes.create_step(episode, 4, after=code_episodes.create_workspace(**{"notes.txt": b"new"}))
+    head = get_page(staff, "code_episode", episode.code, query=f"?shown=3&follow=1&tree={tree}", headers=HTMX)
+    assert 'id="step-3"' not in head and 'id="step-4"' in head and "Files changed" in head
+
+
+def test_run_page_names_the_export_of_code_episodes(staff: Client) -> None:
+    episode = code_episodes.create_graded_episode()
+    page = get_page(staff, "run", episode.run.code)
+    assert f"python manage.py export_code {episode.run.code} run.jsonl" in page
+
+
+def test_models_page_lists_code_casts_with_missing_keys_and_labels_rules(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    code_worlds.create_world()
+    casts = get_page(staff, "models").partition("Casts of replication tasks")[2]
+    row = re.search(r"<tr> <th scope=\"row\">scripted-coder (.*?)</tr>", casts)
+    assert row is not None and "OPENAI_API_KEY" in row[1] and "react" in row[1]
+    rules = re.search(r"<tr> <th scope=\"row\">offline-oracle (.*?)</tr>", casts)
+    assert rules is not None and "rules" in rules[1] and ">yes<" in rules[1]
 
 
 def test_stop_and_retry_return_to_the_page_with_the_button(staff: Client) -> None:

@@ -20,6 +20,17 @@ def add_task_options(parser: ArgumentParser, directory: Path) -> None:
 
 def read_tasks(directory: Path, names: list[str]) -> list[Task]:
     """Return the tasks of these slugs, or all. Raise CommandError, and exit with 2, for an unknown slug or an invalid folder."""
+    tasks, problems = read_valid_tasks(directory, names)
+    if problems:
+        raise CommandError("\n".join(problems), returncode=2)
+    return tasks
+
+
+def read_valid_tasks(directory: Path, names: list[str]) -> tuple[list[Task], list[str]]:
+    """Return the tasks of these slugs, or all, whose folders are valid, and the problems of the others.
+
+    Raise CommandError, and exit with 2, for an unknown slug, or if there is no task.
+    """
     names = [name.strip() for text in names for name in text.split(",")]
     folders = {folder.name: folder for folder in list_task_folders(directory)}
     if unknown := [name for name in names if name != ALL and name not in folders]:
@@ -35,9 +46,7 @@ def read_tasks(directory: Path, names: list[str]) -> list[Task]:
             tasks.append(load_task(folder, experiments or None))
         except TaskFileError as error:
             problems += error.problems
-    if problems:
-        raise CommandError("\n".join(problems), returncode=2)
-    return tasks
+    return tasks, problems
 
 
 def parse_numbers(text: str) -> list[int]:

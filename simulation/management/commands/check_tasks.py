@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 
 from simulation.lab.errors import LabError
 from simulation.management.command_options import ProgressLine, integer_between
-from simulation.management.task_options import add_task_options, parse_limit, read_tasks
+from simulation.management.task_options import add_task_options, parse_limit, read_valid_tasks
 from simulation.replication.sandbox.base import SandboxUnavailable
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.tasks.checking.check_task import check_task, describe_proof_environment
@@ -19,6 +19,7 @@ from simulation.replication.tasks.checking.proofs import CheckOptions, TaskProof
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED, MAX_SEED, MODES
 from simulation.replication.values import Task
 from wetbench_site.safe_output import SafeCommand
+from wetbench_site.text import format_count
 
 _WORKERS = 2  # sandboxes at a time
 
@@ -27,7 +28,7 @@ class Command(SafeCommand):
     help = (
         "Check replication tasks in sandboxes: that their numbers repeat and differ between data sets, that every function is needed, that no stub passes, "
         "that wrong versions are caught, that drawn masks can be solved, and that nothing leaks. Reads the task folders, not the database. Results of "
-        "earlier checks on this machine are reused. Exits with 1 if there are faults, and with 2 without a sandbox."
+        "earlier checks on this machine are reused. Exits with 1 if there are faults, and with 2 for an unknown task or without a sandbox."
     )
     requires_system_checks: list[str] = []
 
@@ -50,22 +51,26 @@ class Command(SafeCommand):
         parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        tasks = read_tasks(Path(options["directory"]), options["task"])
+        tasks, problems = read_valid_tasks(Path(options["directory"]), options["task"])
         names = ("per_n", "mutants", "quick", "profiles", "mode", "seed")
         chosen = CheckOptions(**{name: options[name] for name in names})
         proofs = self.prove_tasks(tasks, chosen, options["again"])
-        faults = [f"{proof.slug}/{fault}" for proof in proofs for fault in proof.faults]
+        faults = [*problems, *(f"{proof.slug}/{fault}" for proof in proofs for fault in proof.faults)]
         if options["json"]:
             summary = {**summarise_proofs(proofs), "faults": faults, "proofs": [proof.to_json() for proof in proofs]}
             self.stdout.write(json.dumps(summary, ensure_ascii=False))
         else:
             for task, proof in zip(tasks, proofs, strict=True):
                 self.print_proof(proof)
+                if options["profiles"] and not task.profiles:
+                    self.stdout.write("  the task has no quick profile: both profiles are the same")
                 if options["values"]:
                     self.print_values(task, proof)
+            for problem in problems:
+                self.stdout.write(f"FAULT {problem}")
             self.stdout.write(json.dumps(summarise_proofs(proofs)))
         if faults:
-            raise CommandError(f"{len(faults)} faults", returncode=1)
+            raise CommandError(format_count(len(faults), "fault"), returncode=1)
 
     def prove_tasks(self, tasks: list[Task], chosen: CheckOptions, again: bool) -> list[TaskProof]:
         """Return a proof for each task, from the folder of proofs or by checking it now."""
@@ -91,7 +96,7 @@ class Command(SafeCommand):
                 proofs = list(pool.map(get_proof, tasks))
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        progress.show_progress(f"checked {len(proofs)} tasks", last=True)
+        progress.show_progress(f"checked {format_count(len(proofs), 'task')}", last=True)
         return proofs
 
     def print_values(self, task: Task, proof: TaskProof) -> None:

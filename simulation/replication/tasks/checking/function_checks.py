@@ -109,7 +109,10 @@ def check_stubs(runs: TaskRuns, proofs: Sequence[FunctionProof]) -> tuple[list[F
 def check_mutants(
     runs: TaskRuns, proofs: Sequence[FunctionProof], limit: int | None
 ) -> tuple[list[FunctionProof], list[ErrorProof], list[Fault]]:
-    """Run wrong versions of each function, at most `limit` generic ones each. One must be caught; hand-written ones must run and change a result."""
+    """Run wrong versions of each function, at most `limit` generic ones each. One must be caught.
+
+    Hand-written ones must run on the base data and change a result, an obvious one by more than 5 % on the base data.
+    """
     cases = {proof.id: proof.cases for proof in proofs}
     mutants = [mutant for proof in proofs for mutant in list_mutants(runs.task, proof.id, limit)]
     outcomes, near_paper = classify_mutants(runs, mutants, cases)
@@ -138,6 +141,16 @@ def check_mutants(
         Fault("mutants", f"mutants.json: [{error.index}]", f"the error in {error.function} {reasons[error.outcome]}")
         for error in errors
         if error.outcome in reasons
+    ]
+    faults += [
+        Fault(
+            "mutants",
+            f"mutants.json: [{error.index}]",
+            f"the error in {error.function} is not obvious: on the base data, every result is within {PAPER_REL * 100:g} % of the reference; "
+            "allowed: an obvious error that makes a result wrong by more, or error_type subtle",
+        )
+        for error in errors
+        if error.error_type == "obvious" and error.outcome not in reasons and error.passes_paper
     ]
     types = Counter(error.error_type for error in errors)
     is_short = len(errors) < MIN_ERRORS or not types["obvious"] or not types["subtle"]

@@ -9,7 +9,7 @@ from simulation.replication.tasks.task_files import hash_task
 from simulation.replication.values import Task
 from wetbench_site.text import hash_json
 
-FORMAT = 1  # increase it if rules change, so that older proofs no longer count
+FORMAT = 2  # increase it if rules change, so that older proofs no longer count
 
 
 def _find_file(

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -66,6 +67,29 @@ def test_check_tasks_measures_a_valid_task_once_and_stores_the_proof(tmp_path, s
     assert code == 0 and "small-task: valid; 3 masks" in lines
     mean = proof.metrics[0]
     assert f"\n  e1.mean: {mean.low:.4g} to {mean.high:.4g}" in lines
+
+
+def test_check_tasks_names_faults_of_every_folder_and_exits_with_one(tmp_path, settings):
+    settings.VAR_DIR = tmp_path / "var"
+    errors = small_tasks.build_errors()
+    errors[0]["body"] = "return (values - offset) * 1.02\n"  # declared obvious
+    errors[2]["body"] = "return values + offset\n"
+    small_tasks.write_small_task(tmp_path, errors=json.dumps(errors))
+    broken = tmp_path / "broken-task"
+    shutil.copytree(tmp_path / "small-task", broken)
+    (broken / "code/generate.py").write_text(small_tasks.GENERATOR)
+    arguments = ("--task", "all", "--directory", str(tmp_path), "--mutants", "0")
+    output, code = run_command(*arguments, "--json")
+    report = json.loads(output)
+    assert (code, report["tasks"]) == (1, 1)
+    generator, slug, error = report["faults"]
+    assert generator.endswith("broken-task/code/generate.py: the generator must not be in code/, which agents see")
+    assert "broken-task/task.json" in slug and "allowed: the folder: broken-task" in slug
+    assert error.startswith(
+        "small-task/mutants.json: [0]: the error in f1 is not obvious: on the base data, every result is within 5 %"
+    )
+    lines, code = run_command(*arguments, "--profiles", "--quick")
+    assert code == 1 and f"FAULT {generator}\n" in lines and "the task has no quick profile" in lines
 
 
 def test_check_task_names_each_fault_with_its_file_and_function(tmp_path, sandbox):

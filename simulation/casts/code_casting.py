@@ -26,14 +26,13 @@ def build_coding_agent(
 ) -> CodingAgent:
     """Return the agent of one code episode: rules, a language model with tools, or the fixed pipeline.
 
-    `conditions` are those of the run: `paper`, `code` and `docs`. `code` is what a prompt shows of the code base at the start; without
-    it, nothing for an agent with tools, which can read every file, and the nearest functions for the pipeline.
+    `conditions` are those of the run: `paper`, `code` and `docs`. `code` is what a prompt shows of the code base at the start.
     """
     player, docs = setup.agent, conditions.get("docs", "kept")
     if not player.model:
         return build_offline_agent(player.plays, task, tuple(function_ids), seed, docs)
-    default: CodeArm = "lexical" if player.scaffold == _FIXED else "none"
-    context = CodeContext(task, function_ids, conditions.get("paper", "full"), conditions.get("code") or default, docs)
+    code = conditions.get("code") or get_default_code_arm(player.scaffold)
+    context = CodeContext(task, function_ids, conditions.get("paper", "full"), code, docs)
     speak, texts = prompter.speaker(player), prompter.texts()
     if player.scaffold == _FIXED:
         return FixedCodingAgent(speak, texts, prompter.memory, context)
@@ -48,6 +47,14 @@ def build_coding_agent(
         setup.get_context_limit(player),
         player.params.max_tokens,
     )
+
+
+def get_default_code_arm(scaffold: str) -> CodeArm:
+    """Return what prompts show of the code base unless the run states it.
+
+    The fixed pipeline gets the nearest functions; an agent with tools nothing, because it can read every file.
+    """
+    return "lexical" if scaffold == _FIXED else "none"
 
 
 def build_helper(setup: RunConfig, prompter: PromptTools) -> CodeHelper:

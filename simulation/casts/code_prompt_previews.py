@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from simulation.casts.code_casting import get_default_code_arm
 from simulation.casts.prompt_previews import capture_prompt
 from simulation.lab.errors import LabError
 from simulation.llm.coding.agent import LLMCodingAgent
@@ -26,14 +27,15 @@ class CodePreviewRequest:
     texts: PromptTexts
     scaffold: str
     paper: PaperArm = "full"
-    code: CodeArm = "none"
+    code: CodeArm | None = None  # None for the default of the scaffold
     docs: DocsArm = "kept"
 
 
 def build_code_preview(request: CodePreviewRequest) -> Prompt:
     """Return the prompt. Raises LabError for an unknown mask or scaffold."""
     functions = find_mask(request.task, request.mask).functions
-    context = CodeContext(request.task, functions, request.paper, request.code, request.docs)
+    code = request.code or get_default_code_arm(request.scaffold)
+    context = CodeContext(request.task, functions, request.paper, code, request.docs)
 
     def build_agent(speak: CompletionFunction) -> CodingAgent:
         if request.scaffold == "fixed":

@@ -21,10 +21,13 @@ RANGES: Mapping[str, tuple[float, float]] = {"steps": (1, 1000), "seconds": (1, 
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a code episode is run with. `seconds` are of sandboxes; `cost` in US dollars, None for no limit."""
+    """What a code episode is run with. `seconds` are of sandboxes; `cost` in US dollars, None for no limit.
+
+    `code` is what prompts show of the code base; None, only in an order, for what the scaffold of the cast needs.
+    """
 
     paper: PaperArm = "full"
-    code: CodeArm = "none"
+    code: CodeArm | None = None
     docs: DocsArm = "kept"
     profile: str = "full"
     steps: int = 50
@@ -49,7 +52,7 @@ def read_conditions(data: Mapping[str, Any]) -> Conditions:
     known = Conditions()
     problems = [f"{name}: unknown condition" for name in data if not hasattr(known, name)]
     for name, choices in CHOICES.items():
-        if data.get(name, getattr(known, name)) not in choices:
+        if data.get(name, default := getattr(known, name)) not in (*choices, default):
             problems.append(f"{name}: is {data[name]!r}; allowed: {', '.join(choices)}")
     for name, (lowest, highest) in RANGES.items():
         value = data.get(name, getattr(known, name))

@@ -1,7 +1,7 @@
 """Create runs of code episodes, and retry single ones. Nothing is queued unless all of it can run."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Unpack
@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from simulation.casts import code_cast_availability
+from simulation.casts import code_cast_availability, code_casting
 from simulation.code_runs import gold, masks, sandboxes, stored_trees, tasks
 from simulation.code_runs.conditions import Conditions, read_conditions
 from simulation.lab.errors import LabError
@@ -75,6 +75,7 @@ def create_code_run(
     setup = create.freeze_run_config(
         code_cast_availability.freeze_code_cast(order.cast), options.get("prompt_set") or ""
     )
+    order = replace(order, conditions=_complete_conditions(order.conditions, setup))
     if order.conditions.cost is not None:
         create.check_prices(setup, Decimal(str(order.conditions.cost)))
     require_sandbox()
@@ -85,6 +86,12 @@ def create_code_run(
         raise LabError(f"{total:,} code episodes are more than the {MAX_EPISODES:,} that one run may have")
     check_masks_usable(drawn, validate, report_progress)
     return _store_run(order, drawn, setup, user, submission_id, options)
+
+
+def _complete_conditions(conditions: Conditions, setup: Mapping[str, Any]) -> Conditions:
+    """Return the conditions with the code that prompts show: unless it is given, what the scaffold of the cast needs."""
+    scaffold = setup["cast"]["agent"]["scaffold"] if setup else ""
+    return replace(conditions, code=conditions.code or code_casting.get_default_code_arm(scaffold))
 
 
 def require_sandbox() -> None:

@@ -119,7 +119,7 @@ class Command(RunCommand):
 
 _HELP = {
     "paper": "what agents see of the paper",
-    "code": "what prompts of language models show of the code at the start",
+    "code": "what prompts of language models show of the code at the start; by default lexical for the scaffold fixed, otherwise none",
     "docs": "whether hidden functions keep their docstrings",
     "profile": "size of the experiments",
     "steps": "limit of steps of an episode",

@@ -34,7 +34,7 @@ _MODE_TEXTS = {
 }
 _HELP = {
     "paper": "What agents see of the paper. oracle: only the passages that describe the hidden functions.",
-    "code": "What the first prompt of a language model shows of the code. none: nothing but the tools.",
+    "code": "What prompts of language models show of the code. By default, the fixed pipeline gets the nearest functions, and agents with tools nothing.",
     "docs": "Docstrings of hidden functions: kept, or only the signature.",
     "profile": "Size of the experiments.",
 }
@@ -111,7 +111,11 @@ class CodeRunForm(StartForm, BudgetFields):
         choices=list_code_prompt_sets, required=False, label="Prompts", help_text="Used by language models only."
     )
     paper = _make_condition_field("paper")
-    code = _make_condition_field("code")
+    code = forms.ChoiceField(
+        choices=[("", "default"), *((value, value) for value in conditions.CHOICES["code"])],
+        required=False,
+        help_text=_HELP["code"],
+    )
     docs = _make_condition_field("docs")
     profile = _make_condition_field("profile")
     steps = forms.IntegerField(min_value=1, max_value=1000, initial=_DEFAULTS.steps, label="Steps of an episode")
@@ -149,7 +153,8 @@ class CodeRunForm(StartForm, BudgetFields):
             data["mode"],
             attempts=data["attempts"],
             seed=data["seed"],
-            conditions=conditions.read_conditions({name: data[name] for name in _DEFAULTS.to_json()}),
+            # Only the code that prompts show can be blank: the scaffold of the cast then decides.
+            conditions=conditions.read_conditions({name: data[name] for name in _DEFAULTS.to_json() if data[name] != ""}),
         )
         return creation.create_code_run(
             order,

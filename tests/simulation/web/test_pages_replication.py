@@ -244,6 +244,9 @@ def test_order_form_shows_the_size_and_refuses_masks_that_are_not_validated(
     for _ in range(2):
         assert staff.post(reverse("simulation:new_code_run"), order).status_code == 302
     assert CodeEpisode.objects.count() == 6
+    # A blank field leaves the condition to the scaffold of the cast.
+    assert staff.post(reverse("simulation:new_code_run"), build_order(code="")).status_code == 302
+    assert set(CodeEpisode.objects.values_list("conditions__code", flat=True)) == {"none"}
 
 
 @pytest.mark.parametrize(

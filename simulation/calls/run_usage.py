@@ -125,10 +125,14 @@ def sum_usage(run: Run) -> UsageTotals:
     return _build_totals(run.calls.order_by().aggregate(**_build_aggregates()))
 
 
-def sum_episode_cost(episode: CodeEpisode) -> Decimal:
-    """Return what the calls of a code episode cost. One of unknown cost counts with what was reserved for it."""
+def sum_episode_cost(episode: CodeEpisode, before_step: int | None = None) -> Decimal:
+    """Return what the calls of a code episode cost, or only those of the steps before `before_step`.
+
+    A call of unknown cost counts with what was reserved for it.
+    """
+    calls = episode.calls.order_by() if before_step is None else episode.calls.order_by().filter(number__lt=before_step)
     cost = Coalesce(F("cost"), F("reserved_cost"), Value(Decimal(0)), output_field=_MONEY_FIELD)
-    return pricing.round_money(episode.calls.order_by().aggregate(cost=Sum(cost, default=Decimal(0)))["cost"])
+    return pricing.round_money(calls.aggregate(cost=Sum(cost, default=Decimal(0)))["cost"])
 
 
 def sum_usage_by_run(runs: Iterable[int]) -> dict[int, UsageTotals]:

@@ -111,7 +111,9 @@ def _build_context(lease: Lease[CodeEpisode], connector: Connector) -> UnitConte
     setup = stored_configs.get_run_config(episode.run, episode.cast)
     conditions = read_conditions(episode.conditions)
     # Without a language model nothing can cost money, and no query is needed.
-    cost = float(run_usage.sum_episode_cost(episode)) if setup.models else 0.0
+    # Calls of this step do not count yet: prompts state the money that is left, and a step that runs again must send the same
+    # prompts, or their answers would be paid for twice. And a limit must not end a step that was not the last turn.
+    cost = float(run_usage.sum_episode_cost(episode, episode.next_number)) if setup.models else 0.0
     spent = Spent(episode.next_number - 1, episode.sandbox_seconds, cost)
     files = stored_trees.load_files(episode.present_id)
     if lease.history is None:

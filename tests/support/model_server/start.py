@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from simulation.scripted_server import server
+from simulation.scripted_server.code_answers import CodeScript
 from tests.support.model_server.messages import MAX_HEAD_BYTES
 from tests.support.model_server.rules import Rule, parse_rule
 from tests.support.model_server.service import ServerOptions, Service
@@ -88,6 +89,7 @@ def run_in_thread(
     most_at_once: int | None = None,
     faults: Sequence[Mapping[str, Any] | Rule] = (),
     port: int = 0,
+    script: CodeScript = CodeScript(),  # noqa: B008  # immutable
 ) -> Iterator[Server]:
     """Run the server in a thread of this process. Stop it and all its connections at the end of the `with` block."""
     loop, started, urls = asyncio.new_event_loop(), threading.Event(), list[str]()
@@ -96,9 +98,8 @@ def run_in_thread(
         urls.append(url)
         started.set()
 
-    main = loop.create_task(
-        serve_until_cancelled(ServerOptions(latency, seed, most_at_once, tuple(faults)), port, on_ready)
-    )
+    options = ServerOptions(latency, seed, most_at_once, tuple(faults), script=script)
+    main = loop.create_task(serve_until_cancelled(options, port, on_ready))
     # The event is also set if the start fails, because the waiting thread would otherwise never continue.
     main.add_done_callback(lambda _: started.set())
 

@@ -4,16 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from simulation.casts.casting import PromptTools
-from simulation.casts.run_config import RunConfig
+from simulation.casts.run_config import FIXED, RunConfig, get_default_code_arm
 from simulation.lab.errors import LabError
 from simulation.llm.coding.agent import LLMCodingAgent
 from simulation.llm.coding.context import CodeContext
 from simulation.llm.coding.helper import CodeHelper
 from simulation.llm.coding.pipeline import FixedCodingAgent
 from simulation.replication.agents import build_offline_agent
-from simulation.replication.values import CodeArm, CodingAgent, Task
-
-_FIXED = "fixed"
+from simulation.replication.values import CodingAgent, Task
 
 
 def build_coding_agent(
@@ -34,7 +32,7 @@ def build_coding_agent(
     code = conditions.get("code") or get_default_code_arm(player.scaffold)
     context = CodeContext(task, function_ids, conditions.get("paper", "full"), code, docs)
     speak, texts = prompter.speaker(player), prompter.texts()
-    if player.scaffold == _FIXED:
+    if player.scaffold == FIXED:
         return FixedCodingAgent(speak, texts, prompter.memory, context)
     return LLMCodingAgent(
         speak,
@@ -47,14 +45,6 @@ def build_coding_agent(
         setup.get_context_limit(player),
         player.params.max_tokens,
     )
-
-
-def get_default_code_arm(scaffold: str) -> CodeArm:
-    """Return what prompts show of the code base unless the run states it.
-
-    The fixed pipeline gets the nearest functions; an agent with tools nothing, because it can read every file.
-    """
-    return "lexical" if scaffold == _FIXED else "none"
 
 
 def build_helper(setup: RunConfig, prompter: PromptTools) -> CodeHelper:

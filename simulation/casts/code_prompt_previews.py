@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from simulation.casts.code_casting import get_default_code_arm
 from simulation.casts.prompt_previews import capture_prompt
+from simulation.casts.run_config import FIXED, get_default_code_arm
 from simulation.lab.errors import LabError
 from simulation.llm.coding.agent import LLMCodingAgent
 from simulation.llm.coding.context import CodeContext
@@ -38,12 +38,12 @@ def build_code_preview(request: CodePreviewRequest) -> Prompt:
     context = CodeContext(request.task, functions, request.paper, code, request.docs)
 
     def build_agent(speak: CompletionFunction) -> CodingAgent:
-        if request.scaffold == "fixed":
+        if request.scaffold == FIXED:
             return FixedCodingAgent(speak, request.texts, {}, context)
         section = context.render_code_section()
         return LLMCodingAgent(speak, request.texts, request.scaffold, {"kind": "full"}, {}, code=section)
 
-    if request.scaffold == "fixed" and not functions:
+    if request.scaffold == FIXED and not functions:
         raise LabError(f"The mask {request.mask} hides nothing, so the fixed pipeline asks no model")
     left = LimitsLeft(WITHOUT_COST.steps, WITHOUT_COST.seconds, None)
     situation = CodeSituation(render_brief(request.task, functions, request.paper), {}, "", (), left)

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 from simulation.lab.errors import LabError
 from simulation.providers import Endpoint, connections
 from simulation.providers.base import PROVIDERS, Params, WireOptions
+from simulation.replication.values import CodeArm
 from wetbench_site.text import hash_json
 
 PERSON = "person"
 ROLES = ("agent", "transition_model", "evidence_classifier")
+FIXED = "fixed"  # the scaffold of agents that edit code without tools of their choice
 CODE = "code"  # `kind` of a code cast; laboratory casts have none
 SCRIPTED_VARIABLE = "SCRIPTED_SERVER_URL"  # address of this process's scripted server; set by `make paper`
 SCRIPTED_ALONE = "only the scripted server of `make paper` answers this run"
@@ -206,6 +208,14 @@ def get_rule_based_cast(name: str) -> CastInfo | CodeCastInfo:
 
 def is_code_cast(cast: Mapping[str, Any]) -> bool:
     return cast.get("kind") == CODE
+
+
+def get_default_code_arm(scaffold: str) -> CodeArm:
+    """Return what the prompts of a code cast show of the code base unless the run states it.
+
+    The fixed pipeline gets the nearest functions; an agent with tools nothing, because it can read every file.
+    """
+    return "lexical" if scaffold == FIXED else "none"
 
 
 def list_roles(cast: Mapping[str, Any]) -> list[Mapping[str, Any]]:

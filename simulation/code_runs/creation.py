@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from simulation.casts import code_cast_availability, code_casting
+from simulation.casts import code_cast_availability, run_config
 from simulation.code_runs import gold, masks, sandboxes, stored_trees, tasks
 from simulation.code_runs.conditions import Conditions, read_conditions
 from simulation.lab.errors import LabError
@@ -91,7 +91,7 @@ def create_code_run(
 def _complete_conditions(conditions: Conditions, setup: Mapping[str, Any]) -> Conditions:
     """Return the conditions with the code that prompts show: unless it is given, what the scaffold of the cast needs."""
     scaffold = setup["cast"]["agent"]["scaffold"] if setup else ""
-    return replace(conditions, code=conditions.code or code_casting.get_default_code_arm(scaffold))
+    return replace(conditions, code=conditions.code or run_config.get_default_code_arm(scaffold))
 
 
 def require_sandbox() -> None:

@@ -154,7 +154,9 @@ class CodeRunForm(StartForm, BudgetFields):
             attempts=data["attempts"],
             seed=data["seed"],
             # Only the code that prompts show can be blank: the scaffold of the cast then decides.
-            conditions=conditions.read_conditions({name: data[name] for name in _DEFAULTS.to_json() if data[name] != ""}),
+            conditions=conditions.read_conditions(
+                {name: data[name] for name in _DEFAULTS.to_json() if data[name] != ""}
+            ),
         )
         return creation.create_code_run(
             order,

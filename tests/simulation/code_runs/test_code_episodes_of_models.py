@@ -12,6 +12,8 @@ from django.utils import timezone
 from simulation import leases
 from simulation.calls import run_usage
 from simulation.code_runs import code_units, creation
+from simulation.code_runs.conditions import read_conditions
+from simulation.code_runs.creation import CodeOrder
 from simulation.models import CodeEpisode, CodeStep, ModelCall, ProviderGate, Run, SandboxRun
 from simulation.runs import control
 from simulation.scripted_server.code_answers import CodeScript
@@ -56,8 +58,8 @@ def create_cast(scaffold: str, history: dict[str, Any] | None = None, price: Dec
 def order(cast: str, n: int = 2, **conditions: Any) -> CodeEpisode:
     """Create a run of one code episode with `n` hidden functions."""
     row = code_episodes.create_task()
-    run = creation.create_code_run([row.slug], [n], 1, cast, 1, seed=1, conditions=conditions, validate=True)
-    return run.code_episodes.get()
+    code_order = CodeOrder([row.slug], cast, [n], seed=1, conditions=read_conditions(conditions))
+    return creation.create_code_run(code_order, validate=True).code_episodes.get()
 
 
 def run_unit(episode: CodeEpisode) -> CodeEpisode:

@@ -8,6 +8,8 @@ from django.db import DatabaseError
 
 from wetbench_site.text import remove_control_characters
 
+NO_TABLES = "The database has no tables of this version yet: run `python manage.py migrate` first"
+
 
 class SafeOutput(OutputWrapper):
     """Standard output or standard error of a command. Names, replies of models and messages are printed without control characters."""
@@ -57,7 +59,7 @@ class SafeCommand(BaseCommand):
         except DatabaseError as error:
             if not is_missing_table(error) or not self._called_from_command_line or options["traceback"]:
                 raise
-            self.stderr.write("The database has no tables of this version yet: run `python manage.py migrate` first")
+            self.stderr.write(NO_TABLES)
             sys.exit(2)
 
     # Properties, because Django sets new streams in `call_command` and prints errors of `handle` on `stderr`.

@@ -160,7 +160,7 @@ class RecordedSandbox:
             backend=self.name,
             limits=limits._asdict(),
             tree_in_id=episode.present_id,
-            command=UNSTORABLE.sub("\ufffd", text)[:_MAX_COMMAND] if self._purpose == "tool" else "",
+            command=clean_command(text) if self._purpose == "tool" else "",
             command_sha256=hash_json([UNSTORABLE.sub("\ufffd", part) for part in command]),
         )
         with transaction.atomic():
@@ -172,6 +172,11 @@ class RecordedSandbox:
                 raise LeaseLost
         self._count += 1
         return row
+
+
+def clean_command(text: str) -> str:
+    """Return a command as it is stored."""
+    return UNSTORABLE.sub("\ufffd", text)[:_MAX_COMMAND]
 
 
 def describe_result(result: SandboxResult) -> dict[str, Any]:

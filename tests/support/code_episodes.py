@@ -160,9 +160,13 @@ def create_grading(episode: CodeEpisode, outcome: str = "solved", **fields: Any)
 
 def create_graded_episode(mask: Mask | None = None, **fields: Any) -> CodeEpisode:
     """Create a submitted episode of two steps, the second in a sandbox, with a grading."""
-    episode = create_code_episode(mask, status="submitted", ending="submitted", phase="probe", fence=3, **fields)
+    episode = create_code_episode(
+        mask, status="submitted", ending="submitted", phase="probe", fence=3, sandbox_seconds=0.2, **fields
+    )
     create_step(episode, 1, after=create_workspace(**{"notes.txt": b"add a and b"}))
-    create_step(episode, 2, ToolCall("run_command", {"command": "python run.py e1"}), observation="exit status 0")
+    create_step(
+        episode, 2, ToolCall("run_command", {"command": "python run.py e1"}), observation="exit status 0 after 0.2 s"
+    )
     SandboxRun.objects.create(
         episode=episode, number=2, purpose="tool", fence=2, state="done", backend="test", tree_in=episode.present,
         command="python run.py e1", command_sha256="0" * 64, ended_at=timezone.now(), exit=0, seconds=0.2,

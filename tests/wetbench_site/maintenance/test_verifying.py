@@ -6,8 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import connection, transaction
+from django.db.migrations.recorder import MigrationRecorder
 
 from ratings.models import Rating
 from tests.support import verified_site
@@ -47,6 +48,13 @@ def missed(fault: PlantedFault) -> str:
         one for one in found.findings if one.table == fault.table and fault.message in f"{one.expected} {one.found}"
     ]
     return "" if named else f"{fault.check}: {fault.sql} gave {found.findings[:3]}"
+
+
+def test_verify_of_a_database_without_tables_names_migrate_and_nothing_else() -> None:
+    MigrationRecorder.Migration.objects.all().delete()
+    with pytest.raises(CommandError, match=r"run `python manage\.py migrate` first") as refused:
+        call_command("verify")
+    assert refused.value.returncode == 2
 
 
 def test_verify_finds_nothing_in_an_intact_database_and_reports_every_planted_fault() -> None:

@@ -1,14 +1,16 @@
 """Rules that replication tasks, stored workspaces, code episodes, their sandboxes and gradings must meet in every database."""
 
+import math
 from collections.abc import Iterator
 from itertools import groupby
 
 from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q
 
-from simulation.code_runs import digests, stored_trees
+from simulation.code_runs import digests, sandboxes, stored_trees
 from simulation.lab.errors import LabError
 from simulation.models import Blob, CodeEpisode, CodeStep, Grading, ReplicationTask, SandboxRun, Tree
 from simulation.replication.tasks.task_files import hash_task, task_from_json
+from simulation.replication.tools import TOOLS
 from simulation.replication.trees import hash_blob, hash_entries
 from wetbench_site.maintenance.verify.checks import (
     Violation,
@@ -140,6 +142,41 @@ def check_sandbox_runs() -> Iterator[Violation]:
     yield from report_rows(unknown_fence, "a fence up to {episode__fence}", "{fence}", code)
 
 
+@build_check("sandboxes of code steps", SandboxRun)
+def check_step_sandboxes() -> Iterator[Violation]:
+    """The sandbox of a step had its workspace and command and ended as its observation states, and the seconds of an episode add up."""
+    runs = SandboxRun.objects.filter(purpose="tool", state="done", number__lt=F("episode__next_number"))
+    in_sandbox = CodeStep.objects.filter(
+        tool__in=[name for name, tool in TOOLS.items() if tool.kind == "sandbox"], refused=False
+    )
+    same_step = runs.filter(episode=OuterRef("episode"), number=OuterRef("number"))
+    lacking = in_sandbox.exclude(Exists(same_step)).order_by("pk")
+    yield from report_rows(lacking, "a sandbox that is done", "none", "{episode__code}, step {number}")
+    # Of several for one step, the one under the newest fence was committed with it.
+    ordered = runs.order_by("episode_id", "number", "-fence", "-index").select_related("episode")
+    for _, rows in groupby(iter_rows(ordered), lambda run: run.episode_id):
+        latest: dict[int, SandboxRun] = {}
+        for run in rows:
+            latest.setdefault(run.number, run)
+        episode, total = run.episode, sum(run.seconds or 0 for run in latest.values())
+        if not math.isclose(total, episode.sandbox_seconds, abs_tol=0.001):
+            yield build_violation(SandboxRun, episode.code, f"{episode.sandbox_seconds:.3f} s", f"{total:.3f} s")
+        for step in CodeStep.objects.filter(episode=episode, number__in=latest):
+            yield from _compare_step(step, latest[step.number], f"{episode.code}, step {step.number}")
+
+
+def _compare_step(step: CodeStep, run: SandboxRun, code: str) -> Iterator[Violation]:
+    if run.tree_in_id != step.tree_before_id:
+        yield build_violation(SandboxRun, code, f"workspace {step.tree_before_id}", run.tree_in_id)
+    if step.tool == "run_command" and step.request:
+        command = sandboxes.clean_command(step.request["arguments"]["command"])
+        if run.command != command:
+            yield build_violation(SandboxRun, code, f"the command {command}", run.command)
+    ending = "stopped: " if run.killed else f"exit status {run.exit} after {run.seconds or 0:.1f} s"
+    if ending not in step.observation and not step.refused:
+        yield build_violation(SandboxRun, code, step.observation.split("\n")[0], ending)
+
+
 @build_check("contents of gradings", Grading)
 def check_grading_contents() -> Iterator[Violation]:
     """A grading matches its digest, and only a grading with the outcome solved is solved."""
@@ -152,7 +189,7 @@ def check_grading_contents() -> Iterator[Violation]:
 
 CODE_CHECKS = (
     check_blobs, check_trees, check_step_numbers, check_step_trees, check_step_contents, check_phases, check_gradings, check_retries,
-    check_sandbox_runs, check_grading_contents,
+    check_sandbox_runs, check_step_sandboxes, check_grading_contents,
     build_digest_check(
         "data of replication tasks", "a replication task matches the digest of its data",
         ReplicationTask, ("slug", "data", "sha256"), lambda data: hash_task(task_from_json(data)),

@@ -4,11 +4,13 @@ import json
 import sys
 from typing import Any
 
-from django.core.management.base import CommandParser
+from django.core.management.base import CommandError, CommandParser
+from django.db import connection
+from django.db.migrations.recorder import MigrationRecorder
 
 from wetbench_site.maintenance.verify import ALL_CHECKS, checks
 from wetbench_site.maintenance.verify.checks import CheckResult
-from wetbench_site.safe_output import SafeCommand
+from wetbench_site.safe_output import NO_TABLES, SafeCommand
 
 
 class Command(SafeCommand):
@@ -20,6 +22,9 @@ class Command(SafeCommand):
         parser.add_argument("--quiet", action="store_true", help="print nothing unless there are violations")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        # Otherwise every check would report its missing table.
+        if not MigrationRecorder(connection).applied_migrations():
+            raise CommandError(NO_TABLES, returncode=2)
         results = list(checks.run_checks(ALL_CHECKS, self._report_progress))
         clean = not any(result.findings for result in results)
         if options["json"]:

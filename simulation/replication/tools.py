@@ -149,7 +149,7 @@ def describe_tools(names: Iterable[str] = tuple(TOOLS)) -> str:
 
 
 def find_call_problems(call: ToolCall) -> list[str]:
-    """Return every fault of a call that can be seen without the workspace; names what is allowed."""
+    """Return every fault of a call that does not depend on the workspace, each with what is allowed."""
     tool = TOOLS.get(call.tool)
     if tool is None:
         return [f"there is no tool {call.tool[:60]!r}; the tools are {join_words(TOOLS)}"]

@@ -11,7 +11,7 @@
     >>>new
 
 Text before TOOL is the note of the call. An argument is a line `name: value` or a block. A block ends at the last line `>>>name`
-before the next block or tool, so its text may contain such a line; where that is not enough, both lines take more brackets.
+before the next block or tool, so its text may contain such a line; if that is not enough, both lines may have more brackets.
 """
 
 import re
@@ -33,8 +33,8 @@ _EMPHASIS = " \t\r*`"
 def parse_reply(text: str) -> ToolCall:
     """Return the tool call in a reply. Raises ToolFormatError with every fault.
 
-    A call whose form can be read is returned even if the tool or an argument is wrong: `find_call_problems` finds that, and
-    the step is refused and not unreadable. Of two tools the first counts; the call's remark states it.
+    A call whose form can be read is returned even if the tool or an argument is wrong: `find_call_problems` finds that, so
+    the step is refused rather than unreadable. If there are two tools, the first is used, and the call's remark names the other.
     """
     if not isinstance(text, str) or len(text) > MAX_REPLY or not is_storable(text):
         raise ToolFormatError([f"a reply is text of at most {MAX_REPLY:,} characters"])
@@ -44,7 +44,7 @@ def parse_reply(text: str) -> ToolCall:
     if start is None:
         raise ToolFormatError(["there is no line `TOOL: name`"])
     if lines[start].endswith("\r"):
-        # The whole reply has line ends of Windows. A file must not get them, or `old` never matches what the file has.
+        # The reply has the line ends of Windows. Files must not get them, because `old` would then never match.
         lines = [line.removesuffix("\r") for line in lines]
     name = _read_tool_name(lines[start])
     problems = (

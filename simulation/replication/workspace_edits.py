@@ -22,7 +22,7 @@ class ToolResult(NamedTuple):
 
 
 def resolve_path(written: str, folder: str) -> str:
-    """Return a path of the workspace, "" for the workspace itself, from one that an agent wrote.
+    """Return the path in the workspace that an agent means; "" is the workspace itself.
 
     Relative paths start at the current folder; "/workspace/..." is the path inside a sandbox. Raises ToolRefused for a path
     that is outside the workspace or that a workspace may not hold.

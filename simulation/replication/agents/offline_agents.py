@@ -139,7 +139,7 @@ def plan_null(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
 
 
 def plan_stub(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
-    """Write into every function a body that ignores what it is for, run, submit what was printed."""
+    """Write into every function a body that ignores its purpose, run, submit what was printed."""
     rng = random.Random(f"stub {seed} {task.slug}")
     return Plan(({function_id: choose_stub(task, function_id, rng) for function_id in function_ids},))
 
@@ -162,7 +162,7 @@ OFFLINE_AGENTS: Mapping[str, str] = {
         "15 % crash in the first run, of which 60 % are then repaired; 5 % of the reports have a wrong number."
     ),
     "offline-null": "Rules: write nothing, report nothing.",
-    "offline-stub": "Rules: write bodies that ignore what a function is for, run, submit what was printed.",
+    "offline-stub": "Rules: write bodies that ignore the purpose of a function, run, submit what was printed.",
     "offline-mutant": "Rules with the answer key: restore every function but one, which gets an error; run, submit what was printed.",
 }
 _PLANNERS: Mapping[str, Callable[[Task, Sequence[str], int], Plan]] = {

@@ -25,7 +25,7 @@ _NOT_TEXT = "\x00"  # every tool refuses it
 
 
 class CodeTrajectoryError(LabError):
-    """A trajectory is not of this environment, or has not the form of one. The message states the field and both values."""
+    """A trajectory belongs to another environment, or is malformed. The message states the field and both values."""
 
 
 def build_trajectory(

@@ -50,11 +50,11 @@ class ScreenFinding(NamedTuple):
 
 @dataclass(frozen=True)
 class Extraction:
-    """What is taken over from an agent's files, and what is not.
+    """What grading takes from an agent's files, and what it ignores.
 
     `modules` are the clean modules that measuring runs: the reference with the agent's bodies and the new helpers, constants and imports of
     the same module that they use. `helpers` lists those by path. `outside` names all other changes, which have no effect.
-    `literals` are the numbers written in the carried code.
+    `literals` are the numbers written in the code that is taken.
     """
 
     functions: Mapping[str, ExtractedFunction] = field(default_factory=dict)  # by id

@@ -136,7 +136,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Stages:
-    """What the stages returned so far."""
+    """The results of the stages that have run."""
 
     extraction: Extraction | None = None
     base: Measurement | None = None

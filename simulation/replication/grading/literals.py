@@ -11,7 +11,7 @@ _NUMBER = re.compile(r"\d+\.?\d*(?:[eE][+-]?\d{1,3})?")
 
 
 def find_gold_numbers(task: Task, extraction: Extraction, gold: TaskValues) -> list[str]:
-    """Return "e1.slope" for each base gold value that equals a number in the carried code, to four digits and apart from the sign.
+    """Return "e1.slope" for each base gold value that equals a number in the agent's code, to four digits and apart from the sign.
 
     Numbers with fewer digits are left out, and so are numbers that the task itself gives in its code or paper.
     """

@@ -87,7 +87,7 @@ def _ran_out_of_time(report: CaseReport) -> bool:
 
 
 def read_report(report: CaseReport) -> Measurement:
-    """Return what can be compared of a report, which is hostile."""
+    """Return the values of a report that can be compared. The report is hostile."""
     values: dict[int, dict[str, CaseValues]] = {}
     errors: dict[int, dict[str, str]] = {}
     tampered = list(report.tampered)

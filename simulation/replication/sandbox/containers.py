@@ -1,7 +1,7 @@
 """Sandboxes by Docker or Podman, for machines without bubblewrap. Used only when WETBENCH_SANDBOX names them.
 
 A container starts in about half a second. The read-only input is not protected from the command, and the packages are those of
-the image. The authors had no engine, so this was not run: `make containers` runs the tests that need one.
+the image. No engine was available when this was written, so it has not been run; `make containers` runs the tests that need one.
 """
 
 import contextlib

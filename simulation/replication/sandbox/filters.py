@@ -148,7 +148,7 @@ def build_filter(machine: str | None = None) -> bytes:
     for number in sorted(row[processor.column] or -1 for row in REFUSED.values()):
         if number >= 0:
             program += [_step(_EQUAL, number, 0, 1), _step(_RETURN, denied)]
-    # clone3 hides its flags in memory, which no filter can read: without it, libraries use clprocessor.
+    # clone3 hides its flags in memory, which no filter can read: without it, libraries use clone.
     program += [_step(_EQUAL, processor.clone3, 0, 1), _step(_RETURN, missing)]
     program += _check_argument(processor.clone, 0, [_step(_ANY_BIT, _NAMESPACE_FLAGS, 0, 1), _step(_RETURN, denied)])
     # A network namespace does not isolate AF_VSOCK. Netlink and packet sockets are of no use to an experiment.
@@ -162,7 +162,7 @@ def build_filter(machine: str | None = None) -> bytes:
     ]
     program += _check_argument(processor.ioctl, 1, terminal)
     # Shared anonymous memory stays allocated after MADV_DONTNEED, when it no longer counts as resident.
-    # MAP_SHARED is 1 and MAP_SHARED_VALIDATE is 3, MAP_PRIVATE is 2: bit 0 tells them apart.
+    # MAP_SHARED is 1 and MAP_SHARED_VALIDATE is 3, MAP_PRIVATE is 2: bit 0 distinguishes them.
     shared = [
         _step(_AND, _MAP_SHARED | _MAP_ANONYMOUS),
         _step(_EQUAL, _MAP_SHARED | _MAP_ANONYMOUS, 0, 1),

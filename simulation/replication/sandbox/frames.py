@@ -30,7 +30,7 @@ _EXIT = re.compile(rb"(stopped|-?[0-9]{1,3}) ([0-9]{1,9}\.[0-9]{3}) ([0-9]{1,9})
 
 
 class FrameError(Exception):
-    """What came back from the supervisor is not in the form of a frame."""
+    """The supervisor sent bytes that are not a frame."""
 
 
 class Frame(NamedTuple):
@@ -86,7 +86,7 @@ def parse_exit(data: bytes) -> ExitStatus:
     """Return the content of an X frame. Raises FrameError."""
     match = _EXIT.fullmatch(data)
     if not match:
-        raise FrameError("the exit status is not in its form")
+        raise FrameError("the exit status is malformed")
     status, cpu, resident = match.groups()
     return ExitStatus(None if status == b"stopped" else int(status), float(cpu), int(resident))
 

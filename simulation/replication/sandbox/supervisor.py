@@ -86,7 +86,7 @@ def start_command(
 ) -> None:
     """In the child: set the limits and replace this program. `result` is a descriptor or None."""
     try:
-        os.nice(10)  # the site on the same machine stays quick
+        os.nice(10)  # so that the web server on the same machine stays responsive
         os.setsid()
         for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)

@@ -119,7 +119,7 @@ def list_reaching_cases(
 
 
 def count_calls(task: Task, counts: Mapping[str, int]) -> dict[str, int]:
-    """Return from the calls of `trace_runs` how often each function that a mask may hide is called, without those that are not."""
+    """Return how often each function that a mask may hide is called, from the calls of `trace_runs`. Uncalled ones are left out."""
     keys = {
         f"{place.path.removeprefix('code/')}:{place.name}": identifier
         for identifier, place in list_places(task).items()
@@ -168,7 +168,7 @@ def _find_nearest(graph: CallGraph, start: Place, wanted: frozenset[Place]) -> f
 
 
 def find_related(task: Task) -> dict[str, frozenset[str]]:
-    """Return for each function that a mask may hide the ids that are on one call path with it: what it reaches, and what reaches it."""
+    """Return for each function that a mask may hide the ids of those that it reaches through calls, and of those that reach it."""
     graph, places = find_static_calls(task), list_places(task)
     below = {identifier: find_reached(graph, place) for identifier, place in places.items()}
     return {

@@ -11,7 +11,7 @@ from simulation.replication.tasks.call_graph import find_neighbours, find_relate
 from simulation.replication.values import MaskDraw, MaskMode, Task
 
 MODES: tuple[MaskMode, ...] = ("uniform", "nested", "connected", "scattered")
-MAX_COMBINATIONS = 5000  # of more combinations, this many are drawn, and sorted
+MAX_COMBINATIONS = 5000  # if there are more combinations, this many are drawn, and sorted
 DEFAULT_SEED = 1  # the same for all casts, so that they are compared on the same masks
 MAX_SEED = 2**31 - 1
 _KEY = re.compile(r"([a-z])(\d{1,3})-(\d{1,4})(?:-s(\d{1,10}))?")
@@ -26,9 +26,9 @@ class MaskDrawError(LabError):
 def draw_masks(task: Task, n: int, per_n: int, mode: MaskMode = "uniform", seed: int = DEFAULT_SEED) -> list[MaskDraw]:
     """Return up to `per_n` masks that hide n functions of the task, with keys like "u3-004" (uniform, n = 3, the fourth).
 
-    uniform: any functions. nested: the k-th mask hides the first n of an order of the functions, so that the k-th masks of rising n
-    contain each other; the orders are rotations of one, so that there are as many as functions. connected: each hidden function can be reached from each
-    other through neighbours in the call graph that are hidden too. scattered: no two hidden functions are on one call path.
+    uniform: any functions. nested: the k-th mask hides the first n functions of the k-th order, so that it contains the k-th masks with a
+    smaller n; the orders are the rotations of a single one, so there are as many as functions. connected: from each hidden function, every
+    other one can be reached through hidden neighbours in the call graph. scattered: no hidden function calls another, directly or through others.
 
     Masks are ordered by a SHA-256 of seed, task, mode, n and functions. Fewer are returned if fewer exist. Raises MaskDrawError.
     """

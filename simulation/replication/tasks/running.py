@@ -18,7 +18,7 @@ from wetbench_site.text import UNSTORABLE, is_storable, parse_json, reject_dupli
 
 SEED_FILE = "seed.txt"  # in the data of a variant of a task that has a seed argument and no generator
 INSIDE = Path(__file__).with_name("inside")
-# What a run imports once, before its processes start: by distribution, a module and the words of code that use it. None: always.
+# Modules that a run imports once, before its processes start, by distribution. The words are those of code that uses the module; None: always.
 _IMPORTS: Mapping[str, Mapping[str, str | None]] = {
     "numpy": {
         "numpy": None,
@@ -42,7 +42,7 @@ class TaskRunError(LabError):
 
 @dataclass(frozen=True)
 class CaseOutcome:
-    """What a test case returned on one variant: values as they came (names are texts, the rest is unchecked), or an error."""
+    """What a test case returned on one variant: values as the driver returned them (names are texts; values are not checked), or an error."""
 
     variant: int
     case: str
@@ -180,14 +180,14 @@ def run_cases(
     """
     chosen = [case.id for case in task.test_cases] if cases is None else list(cases)
     runs = [Run(0, variant, case) for variant in variants for case in chosen]
-    # A test case that does not end may take its own time on every variant, but not the time of all others on all variants.
+    # A test case that does not end may use up its own time on every variant, but not the time of the others.
     seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
     result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, stop=stop)
     replies, tampered = _read_lines(result, runs, variants)
     outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
     missing = [run for run in runs if run not in replies]
     if (missing or result.exit != 0) and not result.killed:
-        # The code has the driver's user: it could write every line itself and then end the driver.
+        # The code runs as the driver's user, so it could write every line itself and then end the driver.
         tampered = [*tampered, f"the driver was ended: {len(missing)} of {len(runs)} results are missing"]
     measured = (result.killed, result.seconds, result.cpu, result.resident_mib, result.output)
     return CaseReport(outcomes, tuple(tampered), *measured)

@@ -1,4 +1,4 @@
-"""The eight cheats as agents: each is a list of tool calls and an answer. They hold what no real agent is given: the results on the base data."""
+"""The eight cheats as agents: each is a list of tool calls and an answer. Unlike real agents, they know the results on the base data."""
 
 import json
 import textwrap

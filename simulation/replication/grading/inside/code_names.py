@@ -68,7 +68,7 @@ def find_used_names(node: ast.stmt) -> set[str]:
 
 
 def find_import_names(nodes: Iterable[ast.AST], known: Iterable[str] = ()) -> set[str]:
-    """Return the names by which modules, or things of modules, are imported anywhere in these nodes, and further names given to them.
+    """Return the names under which these nodes import modules or parts of modules, and further names given to them.
 
     `known` are such names from elsewhere. `m = np` makes `m` such a name too, wherever it is assigned: scopes are ignored, which may name too many.
     """

@@ -196,5 +196,5 @@ ESCAPES: dict[int, tuple[str, Callable[[Trial], Iterator[Attempt]]]] = {
     7: ("take more memory", _try_memory),
     8: ("fill the disk", _try_disk),
     9: ("flood the output, run on, stay behind", _try_noise),
-    10: ("return poisoned files", _try_return),
+    10: ("return forbidden files", _try_return),
 }

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class Bystander(NamedTuple):
-    """The target of the attempts. The programs in the sandbox get all of it, so that no attempt fails for lack of an address."""
+    """The target of the attempts. The programs in the sandbox get all these facts, so that no attempt fails for lack of an address."""
 
     process: subprocess.Popen[str]
     name: str  # part of its command line

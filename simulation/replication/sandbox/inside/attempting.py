@@ -9,7 +9,7 @@ from typing import Any
 
 
 class NotPossible(Exception):  # noqa: N818  # a result
-    """What was tried had no effect, though no system call failed."""
+    """The attempt had no effect, although no system call failed."""
 
 
 def attempt(tried: str, action: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Return what a host must not accept, and attack what sends it."""
+"""Return entries that the host must not accept, and attack the supervisor that sends them."""
 
 import contextlib
 import os

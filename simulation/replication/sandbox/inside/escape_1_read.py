@@ -1,4 +1,4 @@
-"""Read what was not given."""
+"""Read what the sandbox was not given."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""Many changed versions of a task's code, run in few sandboxes, and compared with the reference code."""
+"""Run many changed versions of a task's code in few sandboxes, and compare them with the reference code."""
 
 import hashlib
 import json

@@ -75,7 +75,7 @@ def show_task(request: StaffRequest, slug: str) -> HttpResponse:
 
 @staff_action
 def show_gold(request: StaffRequest, slug: str) -> HttpResponse:
-    """Show the same page with the reference values on the public data. The press is logged."""
+    """Show the same page with the reference values on the public data. Each use is logged."""
     context = _build_context(request, slug, with_gold=True)
     log_security_event("reference values of a task shown", request, task=slug, present=context["gold"] is not None)
     response = render(request, "simulation/replication/task.html", context)

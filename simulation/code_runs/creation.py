@@ -1,6 +1,6 @@
 """Create runs of code episodes, and retry single ones. Nothing is queued unless all of it can run."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
@@ -40,8 +40,8 @@ class UnvalidatedMasksError(LabError):
 class CodeOrder:
     """The code episodes of a run: `attempts` further replicates of each mask, played by a cast under the same conditions.
 
-    For each task and each number of hidden functions in `ns`, up to `per_n` masks are drawn with `mask_seed`. `seed` is that of the
-    episodes; None: a random one.
+    For each task and each number of hidden functions in `ns`, up to `per_n` masks are drawn with `mask_seed`, unless `mask_keys` has the
+    keys of the masks. `seed` is that of the episodes; None: a random one.
     """
 
     task_names: Sequence[str]
@@ -53,6 +53,7 @@ class CodeOrder:
     attempts: int = 1
     seed: int | None = None
     conditions: Conditions = Conditions()  # noqa: RUF009  # immutable
+    mask_keys: Sequence[str] = ()
 
 
 def create_code_run(
@@ -122,21 +123,29 @@ def check_masks_usable(
     if unvalidated:
         shown = ", ".join(map(str, unvalidated[:5]))
         shown += f" and {len(unvalidated) - 5} more" if len(unvalidated) > 5 else ""
-        problems.append(f"not validated on this kind of machine: {shown}. {_describe_validation(unvalidated)}")
+        commands = " and ".join(f"`{command}`" for command in list_validation_commands(unvalidated))
+        problems.append(f"not validated on this kind of machine: {shown}. To validate them: {commands}")
     if problems:
         raise UnvalidatedMasksError("; ".join(problems[:20]))
 
 
-def _describe_validation(unvalidated: Sequence[Mask]) -> str:
-    """Return the command that validates these masks, which were drawn together."""
-    slugs, ns = sorted({mask.task.slug for mask in unvalidated}), sorted({mask.n for mask in unvalidated})
-    order = f"--task {','.join(slugs)} --n {','.join(map(str, ns))} --per-n {max(mask.index for mask in unvalidated)}"
-    order += f" --mode {unvalidated[0].mode} --seed {unvalidated[0].seed}"
-    return f"To validate them: `python manage.py draw_masks {order} --validate`"
+def list_validation_commands(unvalidated: Iterable[Mask]) -> list[str]:
+    """Return the commands that validate these masks, one for each mode and seed."""
+    groups: dict[tuple[str, int], list[Mask]] = {}
+    for mask in unvalidated:
+        groups.setdefault((mask.mode, mask.seed), []).append(mask)
+    commands = []
+    for (mode, seed), group in groups.items():
+        slugs, ns = sorted({mask.task.slug for mask in group}), sorted({mask.n for mask in group})
+        order = f"--task {','.join(slugs)} --n {','.join(map(str, ns))} --per-n {max(mask.index for mask in group)}"
+        commands.append(f"python manage.py draw_masks {order} --mode {mode} --seed {seed} --validate")
+    return commands
 
 
 def _draw_masks(order: CodeOrder) -> list[Mask]:
     rows, numbers = tasks.find_tasks(order.task_names), sorted(set(order.ns))
+    if order.mask_keys:
+        return [mask for row in rows for mask in masks.store_masks(row, masks.find_masks(row, order.mask_keys))]
     return [
         mask for row in rows for mask in masks.draw_and_store(row, numbers, order.per_n, order.mode, order.mask_seed)
     ]

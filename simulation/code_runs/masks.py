@@ -16,22 +16,47 @@ from simulation.replication.tasks.checking.mask_checks import check_masks
 from simulation.replication.tasks.checking.proofs import FunctionProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED as DEFAULT_SEED
-from simulation.replication.tasks.mask_draws import draw_masks, format_key
+from simulation.replication.tasks.mask_draws import MaskDrawError, draw_masks, find_mask, format_key, parse_key
 from simulation.replication.values import BASE_VARIANT, MaskDraw, MaskMode
 from wetbench_site.text import format_count
 
 
-def store_masks(row: ReplicationTask, draws: Sequence[MaskDraw], seed: int = DEFAULT_SEED) -> list[Mask]:
-    """Return the rows of drawn masks of the task's present version, created where they are missing."""
-    keys = {format_key(draw.key, seed): draw for draw in draws}
-    new = [
+def build_masks(row: ReplicationTask, draws: Iterable[MaskDraw], seed: int = DEFAULT_SEED) -> list[Mask]:
+    """Return new rows of drawn masks of the task's present version, without storing them."""
+    return [
         Mask(
-            task=row, task_sha256=row.sha256, n=draw.n, mode=draw.mode, index=draw.index, key=key, seed=seed,
-            functions=list(draw.functions),
+            task=row, task_sha256=row.sha256, n=draw.n, mode=draw.mode, index=draw.index, key=format_key(draw.key, seed),
+            seed=seed, functions=list(draw.functions),
         )
-        for key, draw in keys.items()
+        for draw in draws
     ]  # fmt: skip
+
+
+def find_masks(row: ReplicationTask, keys: Sequence[str]) -> list[Mask]:
+    """Return new rows of the masks with these keys, without storing them.
+
+    Raises MaskDrawError, which names every key that is repeated or that no mask of the task has.
+    """
+    task, problems = tasks.get_task(row), list[str]()
+    found: dict[str, Mask] = {}
+    for key in keys:
+        try:
+            [mask] = build_masks(row, [find_mask(task, key)], parse_key(key).seed)
+        except MaskDrawError as error:
+            problems.append(str(error))
+            continue
+        if mask.key in found:
+            problems.append(f"{key} is given twice")
+        found[mask.key] = mask
+    if problems:
+        raise MaskDrawError("; ".join(problems))
+    return list(found.values())
+
+
+def store_masks(row: ReplicationTask, new: Sequence[Mask]) -> list[Mask]:
+    """Return the stored rows of masks of the task's present version, created where they are missing."""
     Mask.objects.bulk_create(new, ignore_conflicts=True)
+    keys = [mask.key for mask in new]
     rows = Mask.objects.filter(task=row, task_sha256=row.sha256, key__in=keys)
     stored = {mask.key: mask for mask in rows}
     for mask in stored.values():
@@ -44,7 +69,20 @@ def draw_and_store(
 ) -> list[Mask]:
     """Return up to `per_n` masks of each number of hidden functions. Raises MaskDrawError."""
     task = tasks.get_task(row)
-    return store_masks(row, [draw for n in ns for draw in draw_masks(task, n, per_n, mode, seed)], seed)
+    return store_masks(
+        row, build_masks(row, [draw for n in ns for draw in draw_masks(task, n, per_n, mode, seed)], seed)
+    )
+
+
+def find_validated(rows: Sequence[ReplicationTask]) -> set[tuple[int, str]]:
+    """Return task and key of every mask of these tasks that is validated here, as `is_validated` decides, with one query."""
+    current = {row.pk: (row.sha256, gold.hash_environment(row)) for row in rows}
+    columns = ("task", "key", "task_sha256", "validated_with", "validation__problem")
+    return {
+        (task, key)
+        for task, key, sha256, validated_with, problem in Mask.objects.filter(task__in=rows).values_list(*columns)
+        if (sha256, validated_with) == current[task] and not problem
+    }
 
 
 def is_validated(mask: Mask) -> bool:

@@ -88,7 +88,7 @@ class Command(SafeCommand):
         for slug, draws in drawn.items():
             progress.show_progress(f"{slug}: {format_count(len(draws), 'mask')}")
             reason = rows[slug].invalid_reason
-            stored = [] if reason else masks.store_masks(rows[slug], draws, seed)
+            stored = [] if reason else masks.store_masks(rows[slug], masks.build_masks(rows[slug], draws, seed))
             try:
                 masks.validate_masks(stored, sandbox)
             except LabError as error:

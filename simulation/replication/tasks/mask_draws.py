@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb
+from typing import NamedTuple
 
 from simulation.lab.errors import LabError
 from simulation.replication.tasks.call_graph import find_neighbours, find_related
@@ -46,8 +47,17 @@ def format_key(key: str, seed: int) -> str:
     return key if seed == DEFAULT_SEED else f"{key}-s{seed}"
 
 
-def find_mask(task: Task, key: str) -> MaskDraw:
-    """Return the mask that a key of `format_key` names, such as "u3-004" or "u3-004-s7". Raises MaskDrawError."""
+class MaskKey(NamedTuple):
+    """The parts of a key of `format_key`."""
+
+    mode: MaskMode
+    n: int
+    index: int
+    seed: int
+
+
+def parse_key(key: str) -> MaskKey:
+    """Return the parts of a key such as "u3-004" or "u3-004-s7". Raises MaskDrawError."""
     match = _KEY.fullmatch(key)
     mode = next((mode for mode in MODES if match and mode[0] == match[1]), None)
     if match is None or mode is None:
@@ -55,9 +65,16 @@ def find_mask(task: Task, key: str) -> MaskDraw:
         raise MaskDrawError(
             f"{key[:40]!r} is not the key of a mask; allowed: {initials}, then n, a hyphen and a number, as in u3-004"
         )
-    index = int(match[3])
+    return MaskKey(mode, int(match[2]), int(match[3]), int(match[4] or DEFAULT_SEED))
+
+
+def find_mask(task: Task, key: str) -> MaskDraw:
+    """Return the mask that a key of `format_key` names. Raises MaskDrawError."""
+    mode, n, index, seed = parse_key(key)
+    if n > len(task.functions):
+        raise MaskDrawError(f"{task.slug} has no mask {key}; allowed: 0 to {len(task.functions)} hidden functions")
     # All of them, because the message names the largest number.
-    draws = draw_masks(task, int(match[2]), MAX_COMBINATIONS, mode, int(match[4] or DEFAULT_SEED))
+    draws = draw_masks(task, n, MAX_COMBINATIONS, mode, seed)
     if not 1 <= index <= len(draws):
         raise MaskDrawError(f"{task.slug} has no mask {key}; allowed: 001 to {len(draws):03}")
     return draws[index - 1]

@@ -7,7 +7,7 @@ from django.db.models import Case, IntegerField, Value, When
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from simulation.code_runs import masks, tasks
+from simulation.code_runs import creation, masks, tasks
 from simulation.models import Mask, ReplicationTask
 from simulation.replication.sandbox.packages import describe_environment
 from simulation.replication.tasks.masking import mask_code
@@ -38,6 +38,7 @@ def show_mask(request: StaffRequest, slug: str, key: str) -> HttpResponse:
         "environment": mask.validation.get("environment", {}),
         "sandbox": mask.validation.get("sandbox", ""),
         "is_validated": is_current and masks.is_validated(mask),
+        "command": creation.list_validation_commands([mask])[0] if is_current else "",
         "here": describe_environment(row.packages),
         "page": page,
         "lines": lines,

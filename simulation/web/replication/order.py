@@ -13,11 +13,11 @@ from django.shortcuts import redirect, render
 from simulation.calls import run_usage
 from simulation.casts import code_cast_availability, prompt_store
 from simulation.casts.code_cast_availability import CodeCastOption
-from simulation.code_runs import conditions, creation, gold, masks, tasks
+from simulation.code_runs import conditions, creation, masks, tasks
 from simulation.lab.errors import LabError
 from simulation.llm.prompt_files import BUILT_IN_CODE
 from simulation.models import Mask, ReplicationTask, Run
-from simulation.replication.tasks.mask_draws import MODES, draw_masks
+from simulation.replication.tasks.mask_draws import MODES, MaskDrawError, draw_masks
 from simulation.runs import create
 from simulation.web.access import StaffRequest, staff_form
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable
@@ -25,7 +25,7 @@ from simulation.web.replication.episode_rows import is_rule_based
 from simulation.web.run_forms import SELECT_BUTTON, BudgetFields, StartForm
 
 _DEFAULTS = conditions.Conditions()
-_MAX_N, _MAX_PER_N, _MAX_ATTEMPTS = 100, 500, 100
+_MAX_N, _MAX_PER_N, _MAX_ATTEMPTS, _MAX_KEYS = 100, 500, 100, 50
 _MODE_TEXTS = {
     "uniform": "uniform: any functions",
     "nested": "nested: each larger mask contains the smaller one",
@@ -59,6 +59,14 @@ def parse_numbers(text: str) -> list[int]:
     return sorted(numbers)
 
 
+def parse_keys(text: str) -> list[str]:
+    """Return the keys of masks in a list such as "u2-001, u3-004". Raise ValidationError if there are too many."""
+    keys = text.replace(",", " ").split()
+    if len(keys) > _MAX_KEYS:
+        raise forms.ValidationError(f"These are {len(keys)} keys, and one form can order {_MAX_KEYS}.")
+    return keys
+
+
 def _make_condition_field(name: str) -> forms.ChoiceField:
     choices = [(value, value) for value in conditions.CHOICES[name]]
     return forms.ChoiceField(choices=choices, initial=getattr(_DEFAULTS, name), help_text=_HELP[name])
@@ -88,6 +96,12 @@ class CodeRunForm(StartForm, BudgetFields):
     )
     mode = forms.ChoiceField(
         label="How masks are drawn", choices=[(name, _MODE_TEXTS[name]) for name in MODES], initial="uniform"
+    )
+    keys = forms.CharField(
+        label="Keys of masks",
+        max_length=1000,
+        required=False,
+        help_text="As in u2-001, u3-004: exactly these masks of each chosen task. The numbers above are then ignored.",
     )
     cast = forms.ChoiceField(
         choices=lambda: [(name, name) for name in code_cast_availability.list_names()],
@@ -135,6 +149,22 @@ class CodeRunForm(StartForm, BudgetFields):
         """Return the numbers of hidden functions. Raises ValidationError."""
         return parse_numbers(self.cleaned_data["ns"])
 
+    def clean_keys(self) -> list[str]:
+        """Return the keys of masks. Raises ValidationError."""
+        return parse_keys(self.cleaned_data["keys"])
+
+    def clean(self) -> dict[str, Any]:
+        """Add an error that names the key for each given mask that does not exist, is given twice, or is not validated."""
+        cleaned = super().clean() or {}
+        for row in cleaned.get("tasks") or () if cleaned.get("keys") else ():
+            try:
+                creation.check_masks_usable(
+                    masks.store_masks(row, masks.find_masks(row, cleaned["keys"])), validate=False
+                )
+            except LabError as error:
+                self.add_error("keys", str(error))
+        return cleaned
+
     def clean_cast(self) -> str:
         """Return the cast's name. Raise ValidationError, which states what is missing, if the cast is not available."""
         name = str(self.cleaned_data["cast"])
@@ -157,6 +187,7 @@ class CodeRunForm(StartForm, BudgetFields):
             conditions=conditions.read_conditions(
                 {name: data[name] for name in _DEFAULTS.to_json() if data[name] != ""}
             ),
+            mask_keys=data["keys"],
         )
         return creation.create_code_run(
             order,
@@ -194,17 +225,18 @@ class CodeRunForm(StartForm, BudgetFields):
         rows = [row for row, chosen in self.list_tasks() if chosen]
         attempts = _read_number(self["attempts"].value(), _MAX_ATTEMPTS)
         drawn = self._draw(rows)
-        hidden = [n for n, _ in drawn]
         line, total = self.find_cast(self["cast"].value()), len(drawn) * attempts
         worst = None
         if line and line.is_ready and total:
             setup = code_cast_availability.freeze_code_cast(line.name)
             steps = _read_number(self["steps"].value(), 1000) or _DEFAULTS.steps
+            hidden = [mask.n for mask in drawn]
             worst = run_usage.estimate_code_episodes(
                 setup, hidden * attempts, steps, _read_amount(self["cost"].value())
             )
-        missing = sum(not validated for _, validated in drawn)
-        needs = "Choose at least one task, numbers of hidden functions that it has, masks and attempts."
+        validated = masks.find_validated(rows) if drawn else set()
+        missing = [mask for mask in drawn if (mask.task_id, mask.key) not in validated]
+        needs = "Choose at least one task, numbers of hidden functions that it has or keys of its masks, and attempts."
         return {
             "total": total,
             "noun": "code episode",
@@ -212,36 +244,29 @@ class CodeRunForm(StartForm, BudgetFields):
             "needs": needs,
             "cast": line,
             "worst": worst,
-            "unvalidated": missing,
+            "unvalidated": len(missing),
             "n_masks": len(drawn),
-            "order": f"--task {','.join(row.slug for row in rows)} --n {str(self['ns'].value()).replace(' ', '')} --per-n {self['per_n'].value()} --mode {self['mode'].value()}",
+            "commands": creation.list_validation_commands(missing),
             "by_rules": line is not None and is_rule_based(line.name),
         }
 
-    def _draw(self, rows: Sequence[ReplicationTask]) -> list[tuple[int, bool]]:
-        """Return for each mask that would be drawn its number of hidden functions and whether it is validated here. Three queries at most."""
+    def _draw(self, rows: Sequence[ReplicationTask]) -> list[Mask]:
+        """Return the masks that a run would have, without storing them; none if a field that chooses them is wrong. One query at most."""
+        mode, per_n = self["mode"].value(), _read_number(self["per_n"].value(), _MAX_PER_N)
         try:
+            if keys := parse_keys(str(self["keys"].value() or "")):
+                return [mask for row in rows for mask in masks.find_masks(row, keys)]
             numbers = parse_numbers(str(self["ns"].value() or ""))
-        except forms.ValidationError:
+        except (forms.ValidationError, MaskDrawError):
             return []
-        per_n, mode = _read_number(self["per_n"].value(), _MAX_PER_N), self["mode"].value()
-        if not (rows and per_n and mode in MODES):
+        if not per_n or mode not in MODES:
             return []
         drawn = []
         for row in rows:
             task = tasks.get_task(row)
-            for n in numbers:
-                if n <= len(task.functions):
-                    drawn += [(row, n, draw.key) for draw in draw_masks(task, n, per_n, mode)]
-        current = {row.pk: (row.sha256, gold.hash_environment(row)) for row in rows}
-        stored = Mask.objects.filter(task__in=rows, mode=mode, seed=masks.DEFAULT_SEED)
-        columns = ("task", "key", "task_sha256", "validated_with", "validation__problem")
-        valid = {
-            (task_pk, key)
-            for task_pk, key, sha256, validated_with, problem in stored.values_list(*columns)
-            if (sha256, validated_with) == current[task_pk] and not problem
-        }
-        return [(n, (row.pk, key) in valid) for row, n, key in drawn]
+            draws = [draw for n in numbers if n <= len(task.functions) for draw in draw_masks(task, n, per_n, mode)]
+            drawn += masks.build_masks(row, draws)
+        return drawn
 
 
 def _read_number(written: object, most: int) -> int:
@@ -282,8 +307,7 @@ def _read_form(request: StaffRequest) -> CodeRunForm:
     if request.method == "POST":
         return CodeRunForm(request.POST)
     linked: dict[str, Any] = {"tasks": request.GET.getlist("tasks")} if "tasks" in request.GET else {}
-    if "ns" in request.GET:
-        linked["ns"] = request.GET["ns"][:60]
+    linked |= {name: request.GET[name][:1000] for name in ("ns", "keys") if name in request.GET}
     return CodeRunForm(initial=linked)
 
 

@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from simulation.code_runs import creation, masks
-from simulation.models import CodeEpisode, GoldResult, Run
+from simulation.models import CodeEpisode, GoldResult, Mask, Run
 from simulation.replication.comparing import ComparedValue
 from simulation.replication.grading import Grade, GradeFinding
 from simulation.replication.values import ToolCall
@@ -78,13 +78,13 @@ def test_task_page_withholds_reference_values_until_staff_press_show_gold(
 
 
 def test_task_page_lists_calls_and_masks_without_reference_bodies(staff: Client) -> None:
-    mask = code_episodes.create_mask()
+    mask = code_episodes.create_mask(index=1)
     page = get_page(staff, "task", mask.task.slug)
     assert "Experiment e1: Sum" in page and "code/small/sums.py" in page and "not measured here" in page
     assert mask.key in page and "return a + b" not in page
     shown = get_page(staff, "mask", mask.task.slug, mask.key)
     assert 'raise NotImplementedError("hidden")' in shown and "Return the sum." in shown and "return a + b" not in shown
-    assert "run_code --task small-sums --n 1 --mode uniform --validate" in shown
+    assert "draw_masks --task small-sums --n 1 --per-n 1 --mode uniform --seed 1 --validate" in html.unescape(shown)
 
 
 def test_gallery_counts_solved_code_episodes_of_one_cast_and_labels_rules(staff: Client) -> None:
@@ -222,6 +222,60 @@ def build_order(**changes: Any) -> dict[str, Any]:
     return {**form, "submission_id": create.create_submission_id(), **changes}
 
 
+def mark_validated(rows: list[Mask]) -> None:
+    """Leave these masks as validate_masks does, without a sandbox."""
+    for mask in rows:
+        mask.validated_with, mask.validation = masks.gold.hash_environment(mask.task), {"problem": ""}
+        mask.save()
+
+
+def test_order_form_plays_exactly_the_masks_whose_keys_are_given(
+    staff: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(creation, "require_sandbox", lambda: None)
+    task = code_episodes.create_task()
+    mark_validated(masks.store_masks(task, masks.find_masks(task, ["u1-002", "u2-001", "n1-001-s7"])))
+    order = build_order(keys="u1-002, n1-001-s7", attempts=1)
+    size = staff.get(reverse("simulation:new_code_run"), order, headers=HTMX).content.decode()
+    assert "2 code episodes" in size and "not validated" not in size
+    assert staff.post(reverse("simulation:new_code_run"), order).status_code == 302
+    assert set(CodeEpisode.objects.values_list("mask__key", flat=True)) == {"u1-002", "n1-001-s7"}
+    # The page of a mask links to the form with this mask.
+    assert "?tasks=small-sums&ns=1&keys=u1-002" in get_page(staff, "mask", "small-sums", "u1-002")
+    assert 'value="u1-002"' in get_page(staff, "new_code_run", query="?tasks=small-sums&keys=u1-002")
+
+
+@pytest.mark.parametrize(
+    ("keys", "messages"),
+    [
+        (
+            "u1-009 u3-001",
+            [
+                "small-sums has no mask u1-009; allowed: 001 to 002",
+                "small-sums has no mask u3-001; allowed: 0 to 2 hidden functions",
+            ],
+        ),
+        ("u1-001, u1-1", ["u1-1 is given twice"]),
+        ("<b>", ["'<b>' is not the key of a mask"]),
+        (
+            "u1-002,s1-001-s7",
+            [
+                "small-sums u1-002",
+                "`python manage.py draw_masks --task small-sums --n 1 --per-n 2 --mode uniform --seed 1 --validate`",
+                "`python manage.py draw_masks --task small-sums --n 1 --per-n 1 --mode scattered --seed 7 --validate`",
+            ],
+        ),
+        ("u1-001 " * 51, ["These are 51 keys, and one form can order 50."]),
+    ],
+)
+def test_order_form_names_the_keys_that_cannot_be_used(staff: Client, keys: str, messages: list[str]) -> None:
+    code_episodes.create_task()
+    answer = staff.post(reverse("simulation:new_code_run"), build_order(keys=keys))
+    error = re.search(r'id="id_keys_error">(.*?)</p>', answer.content.decode())
+    assert answer.status_code == 422 and error is not None and not Run.objects.exists()
+    assert all(message in html.unescape(error[1]) for message in messages), error[1]
+
+
 def test_order_form_shows_the_size_and_refuses_masks_that_are_not_validated(
     staff: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,10 +290,7 @@ def test_order_form_shows_the_size_and_refuses_masks_that_are_not_validated(
         in refused.content.decode()
     )
     assert not Run.objects.exists()
-    # Rows as validate_masks leaves them, without a sandbox.
-    for mask in masks.draw_and_store(code_episodes.create_task(), [1], 2, "uniform"):
-        mask.validated_with, mask.validation = masks.gold.hash_environment(mask.task), {"problem": ""}
-        mask.save()
+    mark_validated(masks.draw_and_store(code_episodes.create_task(), [1], 2, "uniform"))
     order = build_order()
     for _ in range(2):
         assert staff.post(reverse("simulation:new_code_run"), order).status_code == 302

@@ -1,7 +1,8 @@
 """python -m bench.sandbox: what a sandbox costs, as ratios to bwrap alone with the same options, in one run.
 
 Each round runs every case once, in turn, so that load on the machine meets all of them. Shown are medians. A median more than the
-aim is marked *missed*, and the exit code is 1. Grading and whole episodes are measured after the rounds, in bench/code_episodes.py.
+aim is marked *missed*, and the exit code is 1. Grading, whole episodes (bench/code_episodes.py) and the page of an
+episode (bench/code_pages.py) are measured after the rounds.
 """
 
 import argparse
@@ -15,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from typing import NamedTuple
 
-from bench import code_episodes
+from bench import code_episodes, code_pages
 from simulation.replication.sandbox.base import Limits
 from simulation.replication.sandbox.bubblewrap import BubblewrapSandbox
 from simulation.replication.sandbox.choosing import open_sandbox
@@ -132,6 +133,17 @@ def measure_episode_rows(sandbox: BubblewrapSandbox) -> list[Row]:
     ]
 
 
+def measure_page_rows() -> list[Row]:
+    """Return the rows of the page of a code episode."""
+    pages = code_pages.measure_pages()
+    few, many = (pages[steps] for steps in code_pages.STEPS)
+    return [
+        Row("page of an episode with 50 steps of 64 KiB, first answer", many.kilobytes, "KB", 150),
+        Row("its queries, more than with 5 steps", many.queries - few.queries, "queries", 0),
+        Row("time of its answer", 1000 * many.seconds, "ms"),
+    ]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sandbox", description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
@@ -139,7 +151,7 @@ def main() -> int:
     sandbox = open_sandbox()
     if not isinstance(sandbox, BubblewrapSandbox):
         sys.exit("the baseline is bwrap: set WETBENCH_SANDBOX=bubblewrap")
-    rows = measure_rows(sandbox, rounds) + measure_episode_rows(sandbox)
+    rows = [*measure_rows(sandbox, rounds), *measure_episode_rows(sandbox), *measure_page_rows()]
     print(f"{sandbox.name}, {rounds} rounds, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n")
     print("| | median | aim |\n|---|---|---|")
     for row in rows:

@@ -120,10 +120,16 @@ def test_texts_of_agents_and_sandboxes_are_escaped_and_control_characters_are_na
 
 def test_first_load_of_fifty_long_steps_is_small_and_the_whole_step_is_loaded_on_demand(staff: Client) -> None:
     episode = code_episodes.create_code_episode(status="running")
+    queries = {}
     for number in range(1, 51):
         call = ToolCall("run_command", {"command": "python run.py --all # " + "&'\"<" * 500})
         code_episodes.create_step(episode, number, call, observation=f"first line\n{'&x' * 32_000} last of {number}")
-    answer = staff.get(reverse("simulation:code_episode", args=[episode.code]))
+        if number in (5, 50):
+            get_page(staff, "code_episode", episode.code)  # the task and the workspace are cached
+            with CaptureQueriesContext(connection) as caught:
+                answer = staff.get(reverse("simulation:code_episode", args=[episode.code]))
+            queries[number] = len(caught)
+    assert queries[5] == queries[50]
     assert len(answer.content) <= 150_000
     assert "last of 1" not in answer.content.decode() and "Show the whole step" in answer.content.decode()
     assert "last of 1<" in get_page(staff, "code_step", episode.code, 1, headers=HTMX)

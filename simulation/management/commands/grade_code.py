@@ -43,7 +43,8 @@ class Command(SafeCommand):
                 self.stdout.write(f"graded again: {result['same']} as stored, {len(result['different'])} different")
             if result["different"] or result["not_graded"]:
                 raise CommandError(
-                    f"{len(result['different']) + len(result['not_graded'])} of {len(episodes)} differ", returncode=1
+                    f"{len(result['different']) + len(result['not_graded'])} of {len(episodes)} differ or cannot be graded",
+                    returncode=1,
                 )
 
     def compare_all(self, episodes: list[CodeEpisode], quiet: bool) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """python manage.py import_tasks SOURCE --format autoexperiment|git --out FOLDER [--commit HASH] [--dry-run] [--load] [--json]"""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from simulation.replication.importing.reading import ImportFault
 from simulation.replication.importing.results import ImportedTask, ImportResult, write_tasks
 from simulation.replication.sandbox.base import Sandbox, SandboxUnavailable
 from simulation.replication.sandbox.choosing import open_sandbox
+from simulation.replication.tasks.imported_parts import SEED_ARGUMENT
 from wetbench_site.safe_output import SafeCommand
 
 
@@ -72,7 +74,11 @@ class Command(SafeCommand):
             raise ImportFault([f"{source}: is no folder"])
         if options["format"] == "git":
             return import_commit(source, options["commit"], sandbox, options["folder"], options["task_file"])
-        seed_argument = f"--{options['seed_argument']}" if options["seed_argument"] else ""
+        name = options["seed_argument"]
+        seed_argument = f"--{name}" if name else ""
+        if not re.fullmatch(SEED_ARGUMENT, seed_argument):
+            text = "the name of an argument without hyphens before it: small letters, digits, _ and -"
+            raise ImportFault([f"--seed-argument: is {name!r}; allowed: {text}"])
         return import_auto_experiment(source, sandbox, seed_argument, options["only"])
 
     def print_result(self, result: ImportResult) -> None:

@@ -98,7 +98,10 @@ def build_paper_task(
         missing=needs,
         unresolved=unresolved,
         left_out=(*selection.left_out, *rejected),
-        notes=tuple(paper.notes),
+        notes=(
+            *(f"function {row.func_id} {row.name}: {checked.names[row.func_id]} in {row.file}" for row in resolved),
+            *paper.notes,
+        ),
         has_variants=bool(seed_argument),
     )
 

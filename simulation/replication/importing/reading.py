@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from simulation.lab.errors import LabError
 from simulation.replication.tasks.imported_parts import MAX_DATA_BYTES, MAX_DATA_FILES, MAX_IMPORTED_FILES
 from simulation.replication.trees import MAX_FILE_BYTES, find_path_problem
+from wetbench_site.text import format_count
 
 MAX_MODULE_BYTES = 200_000
 DATA_SUFFIXES = (".csv", ".dat", ".json", ".jsonl", ".npy", ".npz", ".tsv", ".txt", ".xml", ".yaml", ".yml")
@@ -110,7 +111,9 @@ def select_files(entries: Iterable[tuple[str, int]]) -> Selection:
         number = len(selection.modules)
         selection.problems.append(f"has {number} modules; allowed: at most {MAX_IMPORTED_FILES}")
     if others:
-        selection.left_out.append(f"{others} files that are neither Python modules nor data, or in hidden folders")
+        selection.left_out.append(
+            f"{format_count(others, 'file')} that can be neither a Python module nor data, or in a hidden folder"
+        )
     if (more := len(selection.left_out) - MAX_LISTED) > 0:
         selection.left_out[MAX_LISTED:] = [f"{more} more files"]
     return selection

@@ -69,6 +69,7 @@ def write_tasks(tasks: Sequence[ImportedTask], out: Path, *, dry_run: bool = Fal
     problems = [f"{task.slug!r}: is not the name of a task folder" for task in tasks if not _SLUG.fullmatch(task.slug)]
     taken = [task.slug for task in tasks if (out / task.slug).exists()]
     if not dry_run:
+        problems += [f"--out: {out}; allowed: a folder"] * (out.exists() and not out.is_dir())
         problems += [f"{out / slug}: exists; remove it, or choose another --out" for slug in taken]
     if problems:
         raise ImportFault(problems)

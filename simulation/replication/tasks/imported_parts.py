@@ -23,9 +23,10 @@ from wetbench_site.validation import (
 MAX_IMPORTED_FILES = 200  # modules
 MAX_DATA_FILES, MAX_DATA_BYTES = 100, 8 * 2**20
 
+SEED_ARGUMENT = "^(--[a-z][a-z0-9_-]{0,38})?$"
 SeedArgument = Annotated[
     str,
-    Field(pattern="^(--[a-z][a-z0-9_-]{0,38})?$"),
+    Field(pattern=SEED_ARGUMENT),
     Allowed("the argument of the commands that is a random seed, such as --seed"),
 ]
 

@@ -77,6 +77,32 @@ def test_import_finds_functions_by_header_line_and_lists_those_it_does_not(impor
     assert result["samples"]["2"]["usable"] == 1
 
 
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--seed-argument=x; rm", "--seed-argument: is 'x; rm'; allowed"),
+        ("--out=/etc/hostname", "--out: /etc/hostname; allowed: a folder"),
+        ("--only=../../etc", "--only: is '../../etc'; allowed: 1234.56789"),
+    ],
+)
+def test_import_with_wrong_options_exits_with_two(tmp_path, option, message):
+    source = import_sources.write_auto_experiment(tmp_path / "source")
+    dry_run = [] if option.startswith("--out") else ["--dry-run"]
+    with pytest.raises(CommandError) as refused:
+        call_command("import_tasks", str(source), "--format=autoexperiment", option, *dry_run, stdout=io.StringIO())
+    assert refused.value.returncode == 2 and message in str(refused.value)
+
+
+def test_dry_run_prints_the_qualified_name_of_each_function_and_writes_nothing(tmp_path):
+    source = import_sources.write_auto_experiment(tmp_path / "source")
+    printed, before = io.StringIO(), sorted(tmp_path.rglob("*"))
+    with pytest.raises(CommandError, match="2 functions of the source are left out"):
+        call_command("import_tasks", str(source), "--format=autoexperiment", "--dry-run", stdout=printed)
+    assert "  function 0 fit_rate: Series.fit_rate in decay/rates.py\n" in printed.getvalue()
+    assert "  function 3 half_life is left out: decay/rates.py:18: line 18 is not in the header" in printed.getvalue()
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 def test_import_follows_no_link_and_opens_no_pipe(imported, task):
     left_out = "\n".join(imported[1]["tasks"][0]["left_out"])
     assert "'linked.py': is a link" in left_out and "'pipe.csv': is a link or not a regular file" in left_out

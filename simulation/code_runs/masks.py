@@ -13,7 +13,6 @@ from simulation.replication.tasks.call_graph import trace_cases
 from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.gold_checks import run_gold
 from simulation.replication.tasks.checking.mask_checks import check_masks
-from simulation.replication.tasks.checking.proofs import FunctionProof
 from simulation.replication.tasks.checking.task_runs import TaskRuns
 from simulation.replication.tasks.mask_draws import DEFAULT_SEED as DEFAULT_SEED
 from simulation.replication.tasks.mask_draws import MaskDrawError, draw_masks, find_mask, format_key, parse_key
@@ -120,24 +119,11 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
     bodies, refused = extract_reference(task, sandbox)
     if faults := [*faults, *refused]:
         raise gold.GoldError(f"{task.slug}: " + "; ".join(map(str, faults)))
-    reached = trace_cases(task, data[BASE_VARIANT], sandbox)
-    proofs = [
-        FunctionProof(
-            id=function.id,
-            name=function.name,
-            cases=tuple(case for case, called in reached.items() if function.id in called),
-            lines=0,
-            calls=0,
-            depth=0,
-            raises=True,
-        )
-        for function in task.functions
-    ]
     draws = [
         MaskDraw(task.slug, mask.n, cast(MaskMode, mask.mode), mask.index, mask.key, tuple(mask.functions))
         for mask in masks
     ]
-    results = check_masks(runs, draws, proofs, bodies)
+    results = check_masks(runs, draws, trace_cases(task, data[BASE_VARIANT], sandbox), bodies)
     for mask, proof in zip(masks, results, strict=True):
         mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
         mask.validation = {

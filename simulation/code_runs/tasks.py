@@ -56,18 +56,13 @@ def _store_task(task: Task) -> str:
     result = "same" if row and row.sha256 == sha256 else "changed" if row else "new"
     if result != "same":
         columns = {"name": task.name, "data": task_to_json(task), "sha256": sha256, "packages": list(task.packages)}
-        columns["invalid_reason"] = _describe_missing(task)
+        missing = task.origin.missing if task.origin else ()  # of an imported task
+        columns["invalid_reason"] = f"unvalidated: it needs {'; '.join(missing)}" if missing else ""
         row, _ = ReplicationTask.objects.update_or_create(slug=task.slug, defaults=columns)
     assert row is not None
     if set(row.experiments.values_list("pk", flat=True)) != experiments:
         row.experiments.set(experiments)
     return result
-
-
-def _describe_missing(task: Task) -> str:
-    """Return why an imported task cannot be validated on this installation, or ""."""
-    missing = task.origin.missing if task.origin else ()
-    return f"unvalidated: it needs {'; '.join(missing)}" if missing else ""
 
 
 def get_task(row: ReplicationTask) -> Task:

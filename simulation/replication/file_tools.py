@@ -43,8 +43,11 @@ def read_file(arguments: Arguments, files: Files, folder: str) -> ToolResult:
     last = min(int(arguments.get("last") or len(lines)), len(lines), first + MAX_LINES - 1)
     if first > len(lines):
         raise ToolRefused(f"{path} has {format_count(len(lines), 'line')}; first is {first}")
-    text = [f"{number:>4} | {_cut_line(lines[number - 1], _MAX_LINE)}" for number in range(first, last + 1)]
-    return _answer(files, folder, [f"{path}, lines {first} to {last} of {len(lines)}:", *text])
+    shown = [f"{path}, lines {first} to {last} of {len(lines)}:"]
+    for number, line in enumerate(lines[first - 1 : last], first):
+        rest = f" [... {len(line) - _MAX_LINE:,} characters left out]" if len(line) > _MAX_LINE else ""
+        shown.append(f"{number:>4} | {line[:_MAX_LINE]}{rest}")
+    return _answer(files, folder, shown)
 
 
 def search(arguments: Arguments, files: Files, folder: str) -> ToolResult:
@@ -145,10 +148,6 @@ def _is_in(path: str, folder: str) -> bool:
 def _check_folder(files: Files, folder: str) -> None:
     if not has_folder(files, folder):
         raise ToolRefused(f"{folder} is a file" if folder in files else f"there is no folder {folder}")
-
-
-def _cut_line(line: str, limit: int) -> str:
-    return line if len(line) <= limit else f"{line[:limit]} [... {len(line) - limit:,} characters left out]"
 
 
 def _show_match(line: str, text: str) -> str:

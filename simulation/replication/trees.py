@@ -3,7 +3,7 @@
 import hashlib
 import json
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 Files = Mapping[str, bytes]
@@ -42,7 +42,8 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
     total = 0
     for path, content in sorted(entries):
         problem = find_path_problem(path)
-        if not problem and any(path[:place] in files for place in _find_ends(path)):
+        ends = [*(place for place, character in enumerate(path) if character == "/"), len(path)]
+        if not problem and any(path[:end] in files for end in ends):
             problem = "one of its folders is a file, or the path occurs twice"
         if not problem and (
             len(files) >= MAX_FILES or len(content) > MAX_FILE_BYTES or total + len(content) > MAX_TREE_BYTES
@@ -55,12 +56,6 @@ def take_files(entries: Iterable[tuple[str, bytes]]) -> TakenFiles:
             files[path] = content
             total += len(content)
     return TakenFiles(files, tuple(left_out))
-
-
-def _find_ends(path: str) -> Iterator[int]:
-    """Yield the position after each folder of the path, and after the path itself."""
-    yield from (place for place, character in enumerate(path) if character == "/")
-    yield len(path)
 
 
 def hash_blob(content: bytes) -> str:

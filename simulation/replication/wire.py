@@ -139,13 +139,11 @@ class _ArgumentReader:
             line = self.lines[number].strip()
             if line == marker:
                 end = number
-            elif end is not None and self._begins_something(line):
-                break
+            elif end is not None:
+                opening = _BLOCK_LINE.fullmatch(line)
+                if (opening and opening[2] in self.names) or _read_tool_name(line) in TOOLS:
+                    break
         return end
-
-    def _begins_something(self, line: str) -> bool:
-        opening = _BLOCK_LINE.fullmatch(line)
-        return bool(opening and opening[2] in self.names) or _read_tool_name(line) in TOOLS
 
     def _store(self, name: str, value: str) -> None:
         if name in self.arguments:

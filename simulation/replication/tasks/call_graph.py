@@ -103,7 +103,11 @@ def trace_cases(task: Task, data: Files, sandbox: Sandbox) -> dict[str, frozense
 
     A mask concerns the test cases that call one of its functions. Raises TaskRunError and SandboxFault.
     """
-    calls = trace_runs(task, data, sandbox)
+    return find_called(task, trace_runs(task, data, sandbox))
+
+
+def find_called(task: Task, calls: Mapping[str, Mapping[str, int]]) -> dict[str, frozenset[str]]:
+    """Return for each test case the ids of the functions that it calls, from the calls of `trace_runs`."""
     return {case: frozenset(count_calls(task, counts)) for case, counts in calls.items()}
 
 

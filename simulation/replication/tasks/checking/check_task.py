@@ -7,6 +7,7 @@ from typing import Any
 
 from simulation.replication.sandbox.base import Sandbox
 from simulation.replication.sandbox.packages import describe_environment
+from simulation.replication.tasks.call_graph import find_called
 from simulation.replication.tasks.checking.claims import compare_claims
 from simulation.replication.tasks.checking.extraction_checks import extract_reference
 from simulation.replication.tasks.checking.function_checks import check_masked_alone, check_mutants, check_stubs
@@ -95,7 +96,8 @@ def _check(
         )
     parts["metrics"] = tuple(metrics)
     report_progress("hidden functions and stubs")
-    proofs, unneeded = check_masked_alone(runs, trace_runs(task, data[BASE_VARIANT], sandbox))
+    calls = trace_runs(task, data[BASE_VARIANT], sandbox)
+    proofs, unneeded = check_masked_alone(runs, calls)
     proofs, passing = check_stubs(runs, proofs)
     faults += [*unneeded, *passing, *check_leaks(runs)]
     if not options.quick:
@@ -107,7 +109,7 @@ def _check(
         numbers = range(len(task.functions) + 1)
         draws = [draw for n in numbers for draw in draw_masks(task, n, options.per_n, options.mode, options.seed)]
         bodies, refused = extract_reference(task, sandbox)
-        masks = check_masks(runs, draws, proofs, bodies)
+        masks = check_masks(runs, draws, find_called(task, calls), bodies)
         faults += refused
         faults += [Fault("masks", f"mask {mask.key}", mask.problem) for mask in masks if mask.problem]
         parts["masks"] = tuple(masks)

@@ -1,6 +1,6 @@
 """Rules on drawn masks and on the quick profile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from simulation.replication.tasks.checking.function_checks import describe
 from simulation.replication.tasks.checking.mutants import list_mutants
@@ -9,19 +9,22 @@ from simulation.replication.tasks.checking.stubs import fill_stubs, list_stubs
 from simulation.replication.tasks.checking.task_runs import GOLD, Bodies, TaskRuns
 from simulation.replication.tasks.masking import HIDDEN_BODY
 from simulation.replication.tasks.running import Run
-from simulation.replication.values import BASE_VARIANT, MaskDraw, Task
+from simulation.replication.values import BASE_VARIANT, MaskDraw
 
 _HIDDEN, _FILLED, _STUBS = range(3)
 
 
 def check_masks(
-    runs: TaskRuns, masks: Sequence[MaskDraw], proofs: Sequence[FunctionProof], bodies: Bodies
+    runs: TaskRuns, masks: Sequence[MaskDraw], called: Mapping[str, frozenset[str]], bodies: Bodies
 ) -> list[MaskProof]:
     """Check each mask: hidden, all its test cases raise; filled with the reference bodies, all pass; with stubs, not all do.
 
-    `bodies` are the reference bodies as grading extracts them.
+    `called` has the ids of the functions that each test case calls. `bodies` are the reference bodies as grading extracts them.
     """
-    cases = {mask.key: _list_cases(runs.task, mask, proofs) for mask in masks}
+    cases = {
+        mask.key: tuple(case.id for case in runs.task.test_cases if called[case.id].intersection(mask.functions))
+        for mask in masks
+    }
     versions: list[Bodies] = []
     wanted: list[Run] = []
     variants = list(runs.data)[:3]
@@ -50,12 +53,6 @@ def check_masks(
             problem = "stubs pass" if stubbed else "no test case calls its functions"
         results.append(MaskProof(mask.key, mask.functions, cases[mask.key], problem))
     return results
-
-
-def _list_cases(task: Task, mask: MaskDraw, proofs: Sequence[FunctionProof]) -> tuple[str, ...]:
-    """Return the test cases that call a function of the mask, in the order of the task."""
-    called = {case for proof in proofs if proof.id in mask.functions for case in proof.cases}
-    return tuple(case.id for case in task.test_cases if case.id in called)
 
 
 def check_profiles(

@@ -224,9 +224,9 @@ def test_masks_are_refused_if_reference_bodies_fail_stubs_pass_or_nothing_raises
                 return CaseOutcome(run.variant, run.case, None, hidden, "hidden") if hidden else return_values(run, 1.0)
             return return_values(run, stubbed if "return 0.0" in text else filled)
 
-        return check_masks(FakeRuns(task, [0, 1, 2], values), masks, list_proofs(task), read_gold_bodies(task))[
-            0
-        ].problem
+        called = {"e1": frozenset(["f1"]), "e2": frozenset(["f2"])}
+        [mask] = check_masks(FakeRuns(task, [0, 1, 2], values), masks, called, read_gold_bodies(task))
+        return mask.problem
 
     assert answer("NotImplementedError", 1.0, 2.0) == ""
     assert "does not raise NotImplementedError: it returns values" in answer("", 1.0, 2.0)

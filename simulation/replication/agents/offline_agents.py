@@ -158,7 +158,7 @@ def plan_mutant(task: Task, function_ids: Sequence[str], seed: int) -> Plan:
 OFFLINE_AGENTS: Mapping[str, str] = {
     "offline-oracle": "Rules with the answer key: restore every function, run, submit what was printed.",
     "offline-oracle-lapses": (
-        "Rules with the answer key that make mistakes by seed: of the functions 20 % get a subtle error, 10 % stay hidden and "
+        "Rules with the answer key that make mistakes, drawn by seed: of the functions 20 % get a subtle error, 10 % stay hidden and "
         "15 % crash in the first run, of which 60 % are then repaired; 5 % of the reports have a wrong number."
     ),
     "offline-null": "Rules: write nothing, report nothing.",

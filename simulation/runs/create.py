@@ -129,9 +129,7 @@ def create_episode_run(
     if submission_id and (existing := Run.objects.filter(submission_id=submission_id).first()):
         return existing
     if masks is not None:
-        setup = cast_availability.freeze_cast(cast)
-        options["prompt_set"] = protocol_masks.choose_prompt_set(setup, options.get("prompt_set") or "")
-        protocol_masks.check_agent(cast, setup, masks.drawing)
+        options["prompt_set"] = check_masked_run(rows, cast, masks, options.get("prompt_set") or "")
         # Drawn before the transaction, because protocols are run for it, which takes seconds.
         drawn = protocol_masks.draw_masks(rows, masks)
         if (total := sum(map(len, drawn.values())) * replicates) > protocol_masks.MAX_EPISODES:
@@ -148,6 +146,18 @@ def create_episode_run(
                         _build_episode(run, experiment, cast, number, mask) for number in numbers
                     )
     return run
+
+
+def check_masked_run(experiments: Iterable[Experiment], cast: str, masks: MaskOrder, prompt_set: str) -> str:
+    """Return the prompt set of a run with these masks, without running a protocol.
+
+    Raises LabError if the order is wrong, if an experiment is known to have too few essential steps, or if the cast or the prompt set cannot play it.
+    """
+    masks.check()
+    protocol_masks.check_essential_steps(experiments, max(masks.hide))
+    setup = cast_availability.freeze_cast(cast)
+    protocol_masks.check_agent(cast, setup, masks.drawing)
+    return protocol_masks.choose_prompt_set(setup, prompt_set)
 
 
 @transaction.atomic

@@ -52,11 +52,9 @@ def draw_masks(experiments: Iterable[Experiment], order: MaskOrder) -> dict[int,
     from simulation.lab_report import protocol_masks
 
     order.check()
-    most, experiments = max(order.hide), list(experiments)
+    experiments = list(experiments)
     essential = {experiment.pk: get_essential_steps(experiment) for experiment in experiments}
-    if short := [row for row in experiments if len(essential[row.pk]) < most]:
-        names = "; ".join(f"{row.slug} has {len(essential[row.pk])}" for row in short)
-        raise LabError(f"{most} essential steps cannot be hidden: {names}. Hide fewer, or leave these experiments out")
+    check_essential_steps(experiments, max(order.hide))
     catalogue = benches.get_current_catalogue()
     return {
         row.pk: protocol_masks.draw_masks(
@@ -64,6 +62,15 @@ def draw_masks(experiments: Iterable[Experiment], order: MaskOrder) -> dict[int,
         )
         for row in experiments
     }
+
+
+def check_essential_steps(experiments: Iterable[Experiment], n: int) -> None:
+    """Raise LabError that names the experiments with fewer than n essential steps, as far as these were found."""
+    known = {row.slug: len(row.essential_steps) for row in experiments if row.essential_steps is not None}
+    if short := [f"{slug} has {number}" for slug, number in known.items() if number < n]:
+        raise LabError(
+            f"{n} essential steps cannot be hidden: {'; '.join(short)}. Hide fewer, or leave these experiments out"
+        )
 
 
 def get_essential_steps(experiment: Experiment) -> tuple[int, ...]:

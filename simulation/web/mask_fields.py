@@ -8,7 +8,7 @@ from simulation.lab.hidden_steps.masks import Drawing
 from simulation.runs import create
 from simulation.runs.protocol_masks import MAX_HIDDEN, MaskOrder
 
-MAX_MASKS = 100  # of one form: every mask is played before it is used, while the person waits
+MAX_MASKS = 100  # of one form: every mask is played before it is used, while a worker does nothing else
 MAX_DRAWS = 20
 
 
@@ -21,7 +21,7 @@ class MaskFields(forms.Form):
         max_length=80,
         label="Numbers of hidden steps",
         help_text="Divided by commas, such as 0, 1, 3; with 0, the whole protocol is given. Leave blank to give agents no protocol."
-        " The first order of an experiment takes some seconds longer, because its essential steps are found.",
+        " A worker finds the essential steps of an experiment at its first order and checks every mask, which takes some seconds.",
         error_messages={"invalid": f"Enter numbers from 0 to {MAX_HIDDEN} divided by commas."},
     )
     draws = forms.IntegerField(

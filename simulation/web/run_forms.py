@@ -16,8 +16,8 @@ from simulation.casts import cast_availability, cost_estimate, prompt_store
 from simulation.lab.deviations import DEFAULT_SIZES, SizeRange, parse_sizes
 from simulation.lab.errors import LabError
 from simulation.lab.truths import truth_seeds
-from simulation.models import Episode, Experiment, Run, Transition
-from simulation.runs import create, list_accepted_steps, people
+from simulation.models import Episode, Experiment, Job, Run, Transition
+from simulation.runs import create, list_accepted_steps, masked_run_jobs, people
 from simulation.web.access import StaffRequest
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
 from simulation.web.mask_fields import MAX_DRAWS, MaskFields, count_masks, parse_numbers
@@ -49,7 +49,7 @@ class StartForm(forms.Form):
     error_field: str | None = None  # where the reason is shown if it cannot be started
     submission_id = forms.RegexField(r"^[0-9a-f]{32}$", widget=forms.HiddenInput, initial=create.create_submission_id)
 
-    def try_start(self, request: StaffRequest) -> Run | Episode | None:
+    def try_start(self, request: StaffRequest) -> Run | Episode | Job | None:
         """Start what the form requests and return it.
 
         Return None if the form is not valid or only its size was requested, or if something that it needs was removed;
@@ -63,8 +63,8 @@ class StartForm(forms.Form):
             self.add_error(self.error_field, str(error))
             return None
 
-    def start(self, user: User) -> Run | Episode:
-        """Create the run or episode. Every form overrides this; raises LabError with the reason if it cannot be created."""
+    def start(self, user: User) -> Run | Episode | Job:
+        """Create the run or episode, or the job that creates it. Every form overrides this; raises LabError with the reason if it cannot be created."""
         raise NotImplementedError
 
 
@@ -239,12 +239,21 @@ class EpisodesForm(MaskFields, RunForm):
         help_text="Concentrations, genotypes and other unknowns. Replicate 1 has the same truth for every cast.",
     )
 
-    def start(self, user: User) -> Run:
+    prompt_set = forms.ChoiceField(
+        choices=lambda: [("", "wetbench, or wetbench-protocol with hidden steps"), *list_prompt_sets()],
+        required=False,
+        label="Prompts",
+        help_text="Used by language models only. Import others with manage.py prompts import.",
+    )
+
+    def start(self, user: User) -> Run | Job:
         data = self.cleaned_data
         size = data["experiments"], data["cast"], data["replicates"], data["seed"]
         terms = data["manifest"], data["truths"] or truth_seeds.VALIDATION
-        masks = self.get_mask_order()
-        return create.create_episode_run(*size, user, data["submission_id"], *terms, masks, **self.get_options())
+        order = *size, user, data["submission_id"], *terms
+        if masks := self.get_mask_order():
+            return masked_run_jobs.request_masked_run(*order, masks, **self.get_options())
+        return create.create_episode_run(*order, **self.get_options())
 
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html: chosen experiments times replicates."""

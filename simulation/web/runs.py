@@ -120,8 +120,8 @@ def start_episodes(request: StaffRequest) -> HttpResponse:
     # Other pages link here with experiments in the URL.
     ticked = {"experiments": request.GET.getlist("experiments")} if "experiments" in request.GET else {}
     form = EpisodesForm.read_request(request, ticked)
-    if new_run := form.try_start(request):
-        return redirect("simulation:run", code=new_run.code)
+    if started := form.try_start(request):
+        return redirect("ratings:job" if isinstance(started, Job) else "simulation:run", started.code)
     if request.htmx:
         return render(request, "simulation/_order_size.html", EpisodesForm(request.GET).build_size())
     context = {"form": form, **form.build_size()}

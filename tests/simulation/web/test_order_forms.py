@@ -87,7 +87,7 @@ def test_prompt_set_field_offers_only_newest_versions() -> None:
     assert prompt_store.get_prompt_set(chosen) == built_in
     offered = [value for value, _ in form.fields["prompt_set"].choices]  # type: ignore[attr-defined]  # only choice fields have it
     protocol = prompt_store.get_prompt_set("wetbench-protocol")
-    assert set(offered) == {chosen, f"{protocol.name}@{protocol.sha256[:12]}", "ours@new000000000"}
+    assert set(offered) == {"", chosen, f"{protocol.name}@{protocol.sha256[:12]}", "ours@new000000000"}
     assert "prompt_set" in collect_form_errors(EpisodesForm(build_form_data(prompt_set="ours@old000000000")))
 
 

@@ -35,7 +35,7 @@ from simulation.replication.episode_rules import (
 )
 from simulation.replication.sandbox.base import Limits, SandboxFault
 from simulation.replication.tasks.workspaces import render_brief
-from simulation.replication.tools import TOOLS, finish_run
+from simulation.replication.tools import TOOLS, finish_run, list_usable_tools
 from simulation.replication.values import CodeSituation, CodeStepRecord, LimitsLeft, Task, ToolCall, ToolFormatError
 from simulation.replication.workspace_edits import ToolResult
 from simulation.runs import stored_configs
@@ -83,9 +83,8 @@ class UnitContext:
 
 
 def list_allowed_tools(setup: RunConfig) -> tuple[str, ...]:
-    """Return the tools of an agent; without a helper, those that need one are left out."""
-    names = setup.agent.tools or tuple(TOOLS)
-    return tuple(name for name in names if setup.helper is not None or TOOLS[name].kind != "helper")
+    """Return the tools that the agent of this cast can use."""
+    return list_usable_tools(setup.agent.tools or tuple(TOOLS), setup.helper is not None)
 
 
 def run_code_unit(lease: Lease[CodeEpisode], connector: Connector = connect) -> bool:

@@ -148,6 +148,11 @@ def describe_tools(names: Iterable[str] = tuple(TOOLS)) -> str:
     return "\n".join(lines)
 
 
+def list_usable_tools(names: Iterable[str], has_helper: bool) -> tuple[str, ...]:
+    """Return those of an agent's tools that it can use: without a helper, the tools that need one are left out."""
+    return tuple(name for name in names if has_helper or TOOLS[name].kind != "helper")
+
+
 def find_call_problems(call: ToolCall) -> list[str]:
     """Return every fault of a call that does not depend on the workspace, each with what is allowed."""
     tool = TOOLS.get(call.tool)

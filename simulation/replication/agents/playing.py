@@ -20,7 +20,14 @@ from simulation.replication.episode_rules import (
     start_turn,
 )
 from simulation.replication.sandbox.base import Limits, Sandbox
-from simulation.replication.tools import TOOLS, finish_helper, finish_run, read_helper_file, refuse_tool
+from simulation.replication.tools import (
+    TOOLS,
+    finish_helper,
+    finish_run,
+    list_usable_tools,
+    read_helper_file,
+    refuse_tool,
+)
 from simulation.replication.trees import Files
 from simulation.replication.values import CodeSituation, CodeStepRecord, CodingAgent, ToolCall, ToolFormatError
 from simulation.replication.workspace_edits import ToolRefused, ToolResult
@@ -117,7 +124,7 @@ class CodeBench:
     def _run_tool(self, call: ToolCall, last_turn: bool) -> tuple[ToolResult, float]:
         """Return the result of a tool and the seconds of its sandbox."""
         files, folder = self.trees[-1], self.folder
-        allowed = [name for name in self.tools if self.helper is not None or TOOLS[name].kind != "helper"]
+        allowed = list_usable_tools(self.tools, self.helper is not None)
         turn = start_turn(call, files, folder, last_turn, allowed)
         if turn.needs == "sandbox":
             limits = limit_run(self.run_limits, count_left(self.limits, self.spent))

@@ -15,7 +15,7 @@ def trial(room):
     return prepare_trial(TASK, room.sandbox)
 
 
-def test_cheats_hold_the_number_of_a_function_that_is_a_result_of_the_task(trial):
+def test_cheats_know_the_number_of_a_function_that_is_a_result_of_the_task(trial):
     assert trial.known.function_id == "f4"
     assert trial.known.cases == ("e3",)
     assert trial.known.result == trial.known.values["e3"]["amount"]

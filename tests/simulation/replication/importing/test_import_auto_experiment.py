@@ -121,7 +121,7 @@ def test_import_turns_descriptions_into_docstrings_and_keeps_negative_claims(tas
     assert "{{" not in task.paper and "{#sec:abstract}" not in task.paper
 
 
-def test_imported_task_is_checked_and_its_claims_stand_beside_computed_values(task, sandbox):
+def test_imported_task_is_checked_and_its_claims_are_compared_with_computed_values(task, sandbox):
     proof = check_task(task, sandbox, CheckOptions(quick=True))
     assert proof.faults == ()
     near = {(claim.case, claim.name): claim.is_near for claim in proof.claims}

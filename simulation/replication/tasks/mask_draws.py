@@ -52,7 +52,7 @@ class MaskKey(NamedTuple):
 
     mode: MaskMode
     n: int
-    index: int
+    number: int  # among the masks of this n and mode, from 1
     seed: int
 
 

@@ -118,7 +118,7 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
     faults = run_gold(runs)
     bodies, refused = extract_reference(task, sandbox)
     if faults := [*faults, *refused]:
-        raise gold.GoldError(f"{task.slug}: " + "; ".join(map(str, faults)))
+        raise gold.GoldError(f"{task.slug}: " + "; ".join(_hide_numbers(str(fault), numbers) for fault in faults))
     draws = [
         MaskDraw(task.slug, mask.n, cast(MaskMode, mask.mode), mask.index, mask.key, tuple(mask.functions))
         for mask in masks
@@ -127,9 +127,17 @@ def _validate(row: ReplicationTask, masks: Sequence[Mask], sandbox: Sandbox, env
     for mask, proof in zip(masks, results, strict=True):
         mask.test_cases = list(proof.cases) or [case.id for case in task.test_cases]
         mask.validation = {
-            "problem": proof.problem,
+            "problem": _hide_numbers(proof.problem, numbers),
             "environment": describe_environment(row.packages),
             "sandbox": sandbox.name,
         }
         mask.validated_with, mask.validated_at = environment, timezone.now()
     Mask.objects.bulk_update(masks, ["test_cases", "validation", "validated_with", "validated_at"], batch_size=200)
+
+
+def _hide_numbers(text: str, numbers: Sequence[int]) -> str:
+    """Return a message without the numbers of secret data sets, from which the data can be generated again."""
+    for number in numbers:
+        if number != BASE_VARIANT:
+            text = text.replace(f"variant {number}", "a secret variant")
+    return text

@@ -55,6 +55,11 @@ class GradeFinding(NamedTuple):
     kind: str
     text: str
 
+    @property
+    def is_secret(self) -> bool:
+        """Return whether the text may have values of secret data, which agents and raters must not see."""
+        return self.kind in SECRET_KINDS
+
 
 FINDING_KINDS = (
     "not filled in",
@@ -63,10 +68,13 @@ FINDING_KINDS = (
     "error",
     "error on secret data",
     "tampered",
+    "tampered on secret data",
     "report",
     "cannot be tested",
     "fault",
 )
+# A fault has the message of a generator or of reference code, which may have failed on secret data.
+SECRET_KINDS = ("error on secret data", "tampered on secret data", "fault")
 
 
 @dataclass(frozen=True)
@@ -245,12 +253,12 @@ def _list_findings(task: Task, stages: Stages, base_gold: TaskValues) -> list[Gr
         findings += [GradeFinding("screen", finding.describe()) for finding in extraction.findings]
         numbers = find_gold_numbers(task, extraction, base_gold)
         findings += [GradeFinding("gold number in code", name) for name in numbers]
-    for measurement, kind in ((stages.base, "error"), (stages.secret, "error on secret data")):
+    for measurement, place in ((stages.base, ""), (stages.secret, " on secret data")):
         if measurement:
-            findings += [GradeFinding(kind, text) for text in measurement.describe_errors()]
-            findings += [GradeFinding("tampered", text) for text in measurement.tampered]
+            findings += [GradeFinding(f"error{place}", text) for text in measurement.describe_errors()]
+            findings += [GradeFinding(f"tampered{place}", text) for text in measurement.tampered]
             if measurement.killed:
-                findings.append(GradeFinding(kind, f"the sandbox was stopped: {measurement.killed}"))
+                findings.append(GradeFinding(f"error{place}", f"the sandbox was stopped: {measurement.killed}"))
     if not task.has_variants:
         findings.append(
             GradeFinding("cannot be tested", "the task has only its public data, so the code is not run on others")

@@ -60,6 +60,14 @@ class StageRow(NamedTuple):
     sandboxes: int
 
 
+class FindingRow(NamedTuple):
+    """A finding. `is_secret`: its text may have values of secret data."""
+
+    kind: str
+    text: VisibleText
+    is_secret: bool
+
+
 class OutcomeView(NamedTuple):
     """Everything that a page shows of a grading."""
 
@@ -68,7 +76,7 @@ class OutcomeView(NamedTuple):
     text: str
     metrics: Sequence[MetricRow]
     secret_names: Sequence[str]
-    findings: Sequence[tuple[str, VisibleText]]
+    findings: Sequence[FindingRow]
     more_findings: int
     outside: Sequence[str]
     functions: Sequence[PatchedFunction]
@@ -82,7 +90,10 @@ def build_outcome(grading: Grading, task: Task | None, functions: Sequence[str])
     grade = Grade.from_json(data) if "compared" in data else None
     names = {function.id: function.name for function in task.functions} if task else {}
     findings = grade.findings if grade else ()
-    shown = [(finding.kind, preview_text(finding.text, _MAX_FINDING_LENGTH)) for finding in findings[:_MAX_FINDINGS]]
+    shown = [
+        FindingRow(finding.kind, preview_text(finding.text, _MAX_FINDING_LENGTH), finding.is_secret)
+        for finding in findings[:_MAX_FINDINGS]
+    ]
     patch: Mapping[str, Any] = grade.patch if grade else {}
     secret_names = [name for name in grade.compared if name.startswith("secret")] if grade else []
     return OutcomeView(

@@ -51,21 +51,6 @@ class CaseOutcome:
     text: str = ""  # message, at most 500 characters
     seconds: float = field(default=0.0, compare=False)  # as the driver measured it, which hostile code may change
 
-    def to_json(self) -> dict[str, Any]:
-        values = None if self.values is None else dict(self.values)
-        return {
-            "variant": self.variant,
-            "case": self.case,
-            "values": values,
-            "error": self.error,
-            "text": self.text,
-            "seconds": self.seconds,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "CaseOutcome":
-        return cls(**data)
-
 
 @dataclass(frozen=True)
 class CaseReport:
@@ -90,24 +75,6 @@ class CaseReport:
     def get_values(self, variant: int) -> dict[str, Mapping[str, Any] | None]:
         """Return the values of every test case on a variant; None for one that failed."""
         return {outcome.case: outcome.values for outcome in self.outcomes if outcome.variant == variant}
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "outcomes": [outcome.to_json() for outcome in self.outcomes],
-            "tampered": list(self.tampered),
-            "killed": self.killed,
-            "seconds": self.seconds,
-            "cpu": self.cpu,
-            "resident_mib": self.resident_mib,
-            "output": self.output,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "CaseReport":
-        outcomes = tuple(CaseOutcome.from_json(entry) for entry in data["outcomes"])
-        return cls(
-            **{**data, "outcomes": outcomes, "tampered": tuple(data["tampered"])},
-        )
 
 
 class Run(NamedTuple):
@@ -182,10 +149,10 @@ def run_cases(
     runs = [Run(0, variant, case) for variant in variants for case in chosen]
     # A test case that does not end may use up its own time on every variant, but not the time of the others.
     seconds = task.seconds * max(len(task.test_cases), len(variants)) + _START_SECONDS
-    result = _send_runs(task, code, [{}], runs, variants, sandbox, profile, task.seconds, seconds, stop=stop)
-    replies, tampered = _read_lines(result, runs, variants)
-    outcomes = tuple(_read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs)
-    missing = [run for run in runs if run not in replies]
+    replies = _Job(task, code, runs, variants, profile, task.seconds, seconds).run(sandbox, stop)
+    result, tampered = replies.result, replies.tampered
+    outcomes = tuple(_read_outcome(run, replies.get(run)) for run in runs)
+    missing = [run for run in runs if run not in replies.by_run]
     if (missing or result.exit != 0) and not result.killed:
         # The code runs as the driver's user, so it could write every line itself and then end the driver.
         tampered = [*tampered, f"the driver was ended: {len(missing)} of {len(runs)} results are missing"]
@@ -209,9 +176,8 @@ def run_trees(
     limit = task.seconds if seconds is None else seconds
     total = min(600, limit * len(runs) + _START_SECONDS)
     ordered = sorted(runs, key=lambda run: run.tree)
-    result = _send_runs(task, task.code, trees, ordered, variants, sandbox, profile, limit, total)
-    replies, _ = _read_lines(result, ordered, variants)
-    return {run: _read_outcome(run, replies.get(run, _explain_missing(result))) for run in runs}
+    replies = _Job(task, task.code, ordered, variants, profile, limit, total, trees).run(sandbox)
+    return {run: _read_outcome(run, replies.get(run)) for run in runs}
 
 
 def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full") -> dict[str, dict[str, int]]:
@@ -221,12 +187,10 @@ def trace_runs(task: Task, data: Files, sandbox: Sandbox, profile: str = "full")
     """
     runs = [Run(0, 0, case.id) for case in task.test_cases]
     total = task.seconds * len(runs) * 2 + _START_SECONDS  # tracing takes up to twice the time
-    arguments = (sandbox, profile, task.seconds * 2, total)
-    result = _send_runs(task, task.code, [{}], runs, {0: data}, *arguments, trace=True)
-    replies, _ = _read_lines(result, runs, {0: data})
+    replies = _Job(task, task.code, runs, {0: data}, profile, task.seconds * 2, total, trace=True).run(sandbox)
     calls = {}
     for run in runs:
-        reply = replies.get(run, _explain_missing(result))
+        reply = replies.get(run)
         outcome = _read_outcome(run, reply)
         if outcome.values is None or reply.text is None:
             raise TaskRunError(f"{task.slug}: {run.case} failed while it was traced: {outcome.error} {outcome.text}")
@@ -248,82 +212,90 @@ class _Reply(NamedTuple):
     seconds: float = 0.0
 
 
-def _send_runs(
-    task: Task,
-    code: Mapping[str, str],
-    trees: Sequence[Mapping[str, str]],
-    runs: Sequence[Run],
-    variants: Mapping[int, Files],
-    sandbox: Sandbox,
-    profile: str,
-    seconds: float,
-    total: float,
-    *,
-    trace: bool = False,
-    stop: Event | None = None,
-) -> SandboxResult:
-    # Inside, a variant is known by its position: from its number and the generator, anyone could compute its gold values.
-    positions = {variant: position for position, variant in enumerate(variants)}
-    job = {
-        "trees": [dict(tree) for tree in trees],
-        "runs": [[run.tree, positions[run.variant], run.case] for run in runs],
-        "imports": _choose_imports(task.packages, code.values()),
-        "seconds": seconds,
-        "trace": trace,
-    }
-    files = {
-        "measure.py": read_script("measure.py"),
-        "run.py": read_script("run.py"),
-        "job.json": json.dumps(job).encode(),
-    }
-    files |= {path: text.encode(errors="surrogatepass") for path, text in code.items()}
-    files |= {
-        f"data/{positions[variant]}/{name}": content
-        for variant, data in variants.items()
-        for name, content in data.items()
-    }
-    return sandbox.run(
-        ["python3", "/input/measure.py"],
-        {},
-        files,
-        Limits(seconds=total),
-        task.packages,
-        dict(task.profiles.get(profile, {})),
-        with_result=True,
-        stop=stop,
-    )
+class _Replies(NamedTuple):
+    """What a sandbox with test cases returned: the reply of each run, and the lines that the driver cannot have written."""
+
+    result: SandboxResult
+    by_run: dict[Run, _Reply]
+    tampered: list[str]
+
+    def get(self, run: Run) -> _Reply:
+        """Return the reply of a run, or the reason why there is none."""
+        if reply := self.by_run.get(run):
+            return reply
+        killed = self.result.killed
+        return _Reply(None, f"the sandbox was stopped: {killed}" if killed else "the driver was ended", NOT_RUN)
 
 
-def _read_lines(
-    result: SandboxResult, runs: Iterable[Run], variants: Iterable[int]
-) -> tuple[dict[Run, _Reply], list[str]]:
-    """Return the replies by run, and the lines that the driver cannot have written. `variants` are in the order that was sent."""
-    expected, numbers = set(runs), dict(enumerate(variants))
-    replies: dict[Run, _Reply] = {}
-    tampered: list[str] = []
-    lines = result.result.split(b"\n")
-    if lines.pop() and not result.killed:
-        tampered.append("the last line of the results is not complete")
-    for line in lines:
-        try:
-            data = parse_json(line.decode())
-            run = Run(data["tree"], numbers[data["variant"]], data["case"])
-            reply = _Reply(data["reply"], data["ended"], seconds=data["seconds"])
-            types = (type(reply.text), type(reply.ended), type(reply.seconds))
-            is_valid = run in expected and types in ((str, str, float), (type(None), str, float))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            is_valid = False
-        if not is_valid or run in replies:
-            tampered.append(f"a line that the driver did not write: {line[:200].decode(errors='replace')!r}")
-        else:
-            replies[run] = reply
-    return replies, tampered[:20]
+@dataclass(frozen=True)
+class _Job:
+    """Test cases that one sandbox runs. Each tree has texts by path that replace those of `code`; runs name trees by position."""
 
+    task: Task
+    code: Mapping[str, str]
+    runs: Sequence[Run]
+    variants: Mapping[int, Files]
+    profile: str
+    seconds: float  # limit of one run
+    total: float  # seconds of all runs
+    trees: Sequence[Mapping[str, str]] = ({},)
+    trace: bool = False
 
-def _explain_missing(result: SandboxResult) -> _Reply:
-    return _Reply(
-        None, f"the sandbox was stopped: {result.killed}" if result.killed else "the driver was ended", NOT_RUN
-    )
+    def run(self, sandbox: Sandbox, stop: Event | None = None) -> _Replies:
+        """Run the test cases. Raises SandboxFault."""
+        # Inside, a variant is known by its position: from its number and the generator, anyone could compute its gold values.
+        positions = {variant: position for position, variant in enumerate(self.variants)}
+        request = {
+            "trees": [dict(tree) for tree in self.trees],
+            "runs": [[run.tree, positions[run.variant], run.case] for run in self.runs],
+            "imports": _choose_imports(self.task.packages, self.code.values()),
+            "seconds": self.seconds,
+            "trace": self.trace,
+        }
+        files = {
+            "measure.py": read_script("measure.py"),
+            "run.py": read_script("run.py"),
+            "job.json": json.dumps(request).encode(),
+        }
+        files |= {path: text.encode(errors="surrogatepass") for path, text in self.code.items()}
+        files |= {
+            f"data/{positions[variant]}/{name}": content
+            for variant, data in self.variants.items()
+            for name, content in data.items()
+        }
+        result = sandbox.run(
+            ["python3", "/input/measure.py"],
+            {},
+            files,
+            Limits(seconds=self.total),
+            self.task.packages,
+            dict(self.task.profiles.get(self.profile, {})),
+            with_result=True,
+            stop=stop,
+        )
+        return self._read_lines(result)
+
+    def _read_lines(self, result: SandboxResult) -> _Replies:
+        expected, numbers = set(self.runs), dict(enumerate(self.variants))
+        replies: dict[Run, _Reply] = {}
+        tampered: list[str] = []
+        lines = result.result.split(b"\n")
+        if lines.pop() and not result.killed:
+            tampered.append("the last line of the results is not complete")
+        for line in lines:
+            try:
+                data = parse_json(line.decode())
+                run = Run(data["tree"], numbers[data["variant"]], data["case"])
+                reply = _Reply(data["reply"], data["ended"], seconds=data["seconds"])
+                types = (type(reply.text), type(reply.ended), type(reply.seconds))
+                is_valid = run in expected and types in ((str, str, float), (type(None), str, float))
+            except (ValueError, KeyError, TypeError, RecursionError):
+                is_valid = False
+            if not is_valid or run in replies:
+                tampered.append(f"a line that the driver did not write: {line[:200].decode(errors='replace')!r}")
+            else:
+                replies[run] = reply
+        return _Replies(result, replies, tampered[:20])
 
 
 def _read_outcome(run: Run, reply: _Reply) -> CaseOutcome:

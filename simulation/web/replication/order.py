@@ -32,11 +32,12 @@ _MODE_TEXTS = {
     "connected": "connected: functions that call one another",
     "scattered": "scattered: functions of different call paths",
 }
+_LABELS = {"docs": "Docstrings", "profile": "Size of the experiments"}
 _HELP = {
     "paper": "What agents see of the paper. oracle: only the passages that describe the hidden functions.",
     "code": "What prompts of language models show of the code. By default, the fixed pipeline gets the nearest functions, and agents with tools nothing.",
-    "docs": "Docstrings of hidden functions: kept, or only the signature.",
-    "profile": "Size of the experiments.",
+    "docs": "Those of hidden functions: kept, or only the signature.",
+    "profile": "quick: fewer repetitions, where a task has this profile.",
 }
 
 
@@ -69,7 +70,9 @@ def parse_keys(text: str) -> list[str]:
 
 def _make_condition_field(name: str) -> forms.ChoiceField:
     choices = [(value, value) for value in conditions.CHOICES[name]]
-    return forms.ChoiceField(choices=choices, initial=getattr(_DEFAULTS, name), help_text=_HELP[name])
+    return forms.ChoiceField(
+        label=_LABELS.get(name), choices=choices, initial=getattr(_DEFAULTS, name), help_text=_HELP[name]
+    )
 
 
 class CodeRunForm(StartForm, BudgetFields):
@@ -224,7 +227,13 @@ class CodeRunForm(StartForm, BudgetFields):
         """Return the context of _order_size.html: masks times attempts, the maximum cost, and what is not validated yet."""
         rows = [row for row, chosen in self.list_tasks() if chosen]
         attempts = _read_number(self["attempts"].value(), _MAX_ATTEMPTS)
-        drawn = self._draw(rows)
+        needs = "Choose at least one task, numbers of hidden functions that it has or keys of its masks, and attempts."
+        try:
+            drawn = self._draw(rows)
+        except forms.ValidationError as error:
+            drawn, needs = [], " ".join(error.messages)
+        except MaskDrawError as error:
+            drawn, needs = [], f"{error}."
         line, total = self.find_cast(self["cast"].value()), len(drawn) * attempts
         worst = None
         if line and line.is_ready and total:
@@ -236,7 +245,6 @@ class CodeRunForm(StartForm, BudgetFields):
             )
         validated = masks.find_validated(rows) if drawn else set()
         missing = [mask for mask in drawn if (mask.task_id, mask.key) not in validated]
-        needs = "Choose at least one task, numbers of hidden functions that it has or keys of its masks, and attempts."
         return {
             "total": total,
             "noun": "code episode",
@@ -251,14 +259,15 @@ class CodeRunForm(StartForm, BudgetFields):
         }
 
     def _draw(self, rows: Sequence[ReplicationTask]) -> list[Mask]:
-        """Return the masks that a run would have, without storing them; none if a field that chooses them is wrong. One query at most."""
+        """Return the masks that a run would have, without storing them: none while fields are empty.
+
+        Raises ValidationError and MaskDrawError if the numbers or keys are wrong.
+        """
         mode, per_n = self["mode"].value(), _read_number(self["per_n"].value(), _MAX_PER_N)
-        try:
-            if keys := parse_keys(str(self["keys"].value() or "")):
-                return [mask for row in rows for mask in masks.find_masks(row, keys)]
-            numbers = parse_numbers(str(self["ns"].value() or ""))
-        except (forms.ValidationError, MaskDrawError):
-            return []
+        if keys := parse_keys(str(self["keys"].value() or "")):
+            return [mask for row in rows for mask in masks.find_masks(row, keys)]
+        written = str(self["ns"].value() or "")
+        numbers = parse_numbers(written) if written.strip() else []
         if not per_n or mode not in MODES:
             return []
         drawn = []

@@ -282,6 +282,22 @@ def test_order_form_names_the_keys_that_cannot_be_used(staff: Client, keys: str,
     assert all(message in html.unescape(error[1]) for message in messages), error[1]
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"keys": "u1-009"}, "small-sums has no mask u1-009; allowed: 001 to 002."),
+        ({"ns": "9-1"}, "'9-1' is no range of numbers up to 100."),
+        ({"ns": ""}, "Choose at least one task"),
+    ],
+)
+def test_size_names_the_keys_and_numbers_that_are_wrong_before_the_form_is_sent(
+    staff: Client, fields: dict[str, str], message: str
+) -> None:
+    code_episodes.create_task()
+    size = staff.get(reverse("simulation:new_code_run"), build_order(**fields), headers=HTMX).content.decode()
+    assert message in html.unescape(size) and "will be created" not in size
+
+
 def test_order_form_shows_the_size_and_refuses_masks_that_are_not_validated(
     staff: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,25 +40,26 @@ def build_paper_task(
         raise ImportFault(
             [f"code/{EXPERIMENTS}: this is the name of the module that runs the commands; allowed: another name"]
         )
-    if len(paper.experiments) > MAX_CASES:
-        raise ImportFault([f"{len(paper.experiments)} experiments; allowed: {MAX_CASES}"])
     experiments = _read_experiments(paper)
     commands = [command for group in experiments.commands.values() for command in group]
     starts, absent = _find_programs(checked, commands)
-    reached, outside = find_reached(checked, starts)
-    packages, lacking = find_missing_packages(outside)
-    missing = (*experiments.missing, *absent, *lacking, *_list_missing(checked, reached, selection))
-    needs = tuple(dict.fromkeys(missing))
+    packages, lacking = _find_needs(checked, starts, selection)
+    needs = tuple(dict.fromkeys([*experiments.missing, *absent, *lacking]))
     code = {f"code/{path}": module for path, module in checked.modules.items()}
     code[f"code/{EXPERIMENTS}"] = write_experiments(experiments.commands, experiments.labels, seed_argument)
     ids = {row.func_id: f"f{number}" for number, row in enumerate(resolved, 1)}
     slug = f"paper-{re.sub('[^a-z0-9]+', '-', paper.paper_id.lower())}"
     name = paper.title or f"Paper {paper.paper_id}"
-    functions = []
-    for row in resolved:
-        sections = [f"{ORACLE_PREFIX}{ids[row.func_id]}"] if row.relevant_paper.strip() else []
-        place = {"path": f"code/{row.file}", "name": checked.names[row.func_id]}
-        functions.append({"id": ids[row.func_id], **place, "passages": sections})
+    passages = {ids[row.func_id]: row.relevant_paper for row in resolved if row.relevant_paper.strip()}
+    functions = [
+        {
+            "id": ids[row.func_id],
+            "path": f"code/{row.file}",
+            "name": checked.names[row.func_id],
+            "passages": [f"{ORACLE_PREFIX}{ids[row.func_id]}"] if ids[row.func_id] in passages else [],
+        }
+        for row in resolved
+    ]
     entry = {
         "slug": slug,
         "name": name,
@@ -81,7 +82,6 @@ def build_paper_task(
             "claims": experiments.claims,
         },
     }
-    passages = {ids[row.func_id]: row.relevant_paper for row in resolved if row.relevant_paper.strip()}
     files = {"paper.md": _write_paper(name, text, passages).encode(), **_encode(entry, code, data)}
     unresolved = {
         f"{row.func_id} {row.name}": f"{row.file}:{row.header_line}: {checked.unresolved[row.func_id]}"
@@ -119,6 +119,8 @@ class _Experiments:
 
 def _read_experiments(paper: PaperRows) -> _Experiments:
     """Return the experiments of a paper. Raises ImportFault."""
+    if len(paper.experiments) > MAX_CASES:
+        raise ImportFault([f"{len(paper.experiments)} experiments; allowed: {MAX_CASES}"])
     experiments, problems = _Experiments(), list[str]()
     for number, claim in enumerate(paper.experiments, 1):
         case, labels = f"e{number}", {_name_metric(label): label for label in claim.results}
@@ -160,12 +162,14 @@ def _find_programs(checked: CheckedSources, commands: Sequence[Command]) -> tupl
     return starts, absent
 
 
-def _list_missing(checked: CheckedSources, reached: set[str], selection: Selection) -> list[str]:
-    """Return what a task needs besides programs and packages and cannot have here: a GPU, and data that were left out."""
-    missing = [f"a GPU, which {path} uses" for path in sorted(checked.gpu_modules & reached)[:1]]
+def _find_needs(checked: CheckedSources, starts: Sequence[str], selection: Selection) -> tuple[list[str], list[str]]:
+    """Return the packages that programs need, and what else they need that is not available here: other packages, a GPU, omitted data."""
+    reached, outside = find_reached(checked, starts)
+    packages, missing = find_missing_packages(outside)
+    missing += [f"a GPU, which {path} uses" for path in sorted(checked.gpu_modules & reached)[:1]]
     if selection.too_large:
         missing.append(f"{format_count(selection.too_large, 'data file')} beyond the limits of size and number")
-    return missing
+    return packages, missing
 
 
 def _write_paper(title: str, text: str, passages: Mapping[str, str]) -> str:
@@ -206,9 +210,7 @@ def build_commit_task(
         raise ImportFault(["task.json: imported: allowed: nothing; the import writes it"])
     generator = checked.modules.get("generate.py", "")
     code = {path: text for path, text in checked.modules.items() if path != "generate.py"}
-    reached, outside = find_reached(checked, ["code/experiments.py"])
-    _, missing = find_missing_packages(outside)
-    missing += _list_missing(checked, reached, selection)
+    _, missing = _find_needs(checked, ["code/experiments.py"], selection)
     listed = entry.get("packages")
     if isinstance(listed, list):
         missing += [f"the package {name}" for name in listed if name not in PACKAGES]

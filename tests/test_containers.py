@@ -22,7 +22,7 @@ import pytest
 import yaml
 
 from tests.support.services import PostgresCluster, RedisServer, find_free_port
-from wetbench_site.environment import VARIABLES
+from wetbench_site.environment import VARIABLES, InvalidConfiguration, load_environment
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
@@ -66,6 +66,28 @@ def test_compose_uses_only_known_variables_and_passes_secrets_as_files() -> None
     assert set(OURS["web"]["secrets"]) <= set(COMPOSE["secrets"])
     assert {file["file"] for file in COMPOSE["secrets"].values()} == {f"secrets/{name}" for name in COMPOSE["secrets"]}
     assert set(re.findall(r"(WETBENCH_\w+)=", DOCKERFILE)) <= set(known)
+
+
+def test_service_that_runs_sandboxes_has_no_key_of_a_provider_and_no_way_out() -> None:
+    service = OURS["sandboxes"]
+    names = {name.removesuffix("_FILE") for name in service["environment"]}
+    assert not [name for name in (*names, *service["secrets"]) if name.upper().endswith("_API_KEY")]
+    assert names == {"SECRET_KEY", "DATABASE_URL", "CELERY_BROKER_URL", "WETBENCH_SANDBOX", "WETBENCH_SANDBOX_ONLY"}
+    assert service["networks"] == ["inside"] and service["command"][2:] == ["worker", "--without-dispatcher"]
+    assert {"seccomp=unconfined", "apparmor=unconfined", "systempaths=unconfined"} <= set(service["security_opt"])
+    # A key in wetbench.env would reach this service too: then it does not start.
+    started = {name: service["environment"][name] for name in ("WETBENCH_SANDBOX", "WETBENCH_SANDBOX_ONLY")}
+    assert load_environment(started).get_flag("WETBENCH_SANDBOX_ONLY")
+    with pytest.raises(InvalidConfiguration, match="OPENAI_API_KEY is set and WETBENCH_SANDBOX_ONLY is true"):
+        load_environment({**started, "OPENAI_API_KEY": "dummy"})
+
+
+def test_other_services_run_no_sandboxes() -> None:
+    assert "WETBENCH_SANDBOX=off" in DOCKERFILE and re.search(r"apt-get install .*\bbubblewrap\b", DOCKERFILE)
+    for name, service in OURS.items():
+        if name != "sandboxes":
+            assert not [variable for variable in service["environment"] if variable.startswith("WETBENCH_SANDBOX")]
+            assert "seccomp=unconfined" not in service["security_opt"]
 
 
 def test_dockerignore_allows_exactly_what_the_image_copies() -> None:

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.urls import reverse
 
 from tests.support.services import require_program
-from wetbench_site import checks, gunicorn_conf
+from wetbench_site import checks, environment, gunicorn_conf
 from wetbench_site.middleware import uploads
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,7 +56,8 @@ def test_operations_page_never_tells_systemd_to_reload_the_site() -> None:
 
 
 def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
-    assert [name for name, _ in UNITS] == ["wetbench-web.socket", "wetbench-web.service", "wetbench-worker.service"]
+    services = [f"wetbench-{name}.service" for name in ("web", "worker", "sandboxes")]
+    assert [name for name, _ in UNITS] == ["wetbench-web.socket", *services]
     for name, text in UNITS:
         adapted = text.replace("/opt/wetbench/.venv/bin/python", sys.executable).replace("User=wetbench\n", "")
         (tmp_path / name).write_text(adapted, encoding="utf-8")
@@ -66,6 +67,17 @@ def test_operations_page_units_pass_systemd_analyze(tmp_path: Path) -> None:
         text=True,
     )
     assert [line for line in process.stderr.splitlines() if "wetbench" in line] == []
+
+
+def test_operations_page_unit_of_sandboxes_is_the_only_one_that_runs_them_and_removes_the_keys_of_providers() -> None:
+    units = dict(UNITS)
+    sandboxes = units["wetbench-sandboxes.service"]
+    assert "Environment=WETBENCH_SANDBOX=bubblewrap WETBENCH_SANDBOX_ONLY=true\n" in sandboxes
+    (removed,) = re.findall(r"^UnsetEnvironment=(.*)$", sandboxes, flags=re.M)
+    assert {f"{provider}_API_KEY" for provider in environment.PROVIDERS} <= set(removed.split())
+    assert "RestrictNamespaces" not in sandboxes  # bubblewrap makes them
+    for name in ("wetbench-web.service", "wetbench-worker.service"):
+        assert "Environment=WETBENCH_SANDBOX=off\n" in units[name]
 
 
 def test_single_web_process_is_never_restarted_after_a_number_of_requests() -> None:
@@ -120,7 +132,8 @@ def test_service_can_write_its_data_and_reach_the_network(name: str) -> None:
     assert settings["User"] == "wetbench" and settings["StateDirectory"] == "wetbench"
     assert settings["StateDirectoryMode"] == "0700" and settings["ProtectSystem"] == "strict"
     assert {"AF_UNIX", "AF_INET", "AF_INET6"} <= set(settings["RestrictAddressFamilies"].split())
-    assert not {"PrivateNetwork", "IPAddressDeny", "MemoryDenyWriteExecute"} & set(settings)
+    assert not {"PrivateNetwork", "MemoryDenyWriteExecute"} & set(settings)
+    assert ("IPAddressDeny" in settings) == (name == "wetbench-sandboxes.service")
     assert ("ReadWritePaths" in settings) == (name == "wetbench-backup.service")
 
 

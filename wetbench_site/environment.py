@@ -230,6 +230,15 @@ class Environment(NamedTuple):
         return value if isinstance(value, list) else []
 
 
+def _find_sandbox_worker_problems(texts: Mapping[str, str]) -> Iterator[str]:
+    """Yield what a worker that runs only code of agents must not have: no sandbox, or keys that such code could steal."""
+    if texts.get("WETBENCH_SANDBOX") == "off":
+        yield "WETBENCH_SANDBOX_ONLY is true and WETBENCH_SANDBOX is off; this worker would do nothing"
+    for name in (f"{provider}_API_KEY" for provider in PROVIDERS):
+        if texts.get(name):
+            yield f"{name} is set and WETBENCH_SANDBOX_ONLY is true; unset the key: this worker calls no models"
+
+
 def load_environment(environ: Mapping[str, str]) -> Environment:
     """Return the parsed environment. Raises InvalidConfiguration with everything that is wrong with it."""
     texts, problems = dict[str, str](), list(_find_unknown_names(environ))
@@ -254,6 +263,8 @@ def load_environment(environ: Mapping[str, str]) -> Environment:
             problems.append(f"{subject} must be {variable.value_type.allowed}")
     if texts.get("EMAIL_USE_TLS") == texts.get("EMAIL_USE_SSL") == "true":
         problems.append("EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them")
+    if texts.get("WETBENCH_SANDBOX_ONLY") == "true":
+        problems += _find_sandbox_worker_problems(texts)
     if problems:
         lines = "\n".join(f"- {problem}" for problem in problems)
         raise InvalidConfiguration(f"The environment variables are not valid.\n{lines}")

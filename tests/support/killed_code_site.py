@@ -124,14 +124,13 @@ class CodeSite:
         return CodeSite(self.warm, str(path), self.folder)
 
 
-@contextmanager
-def run_code_site(
+def build_variables(
     folder: Path, program: Path, database: str, url: str, environment: Mapping[str, str]
-) -> Iterator[CodeSite]:
-    """Yield a site on a migrated database, with the small task and its cast. `program` is the bwrap of this site alone."""
-    (folder / "var").mkdir()
-    (folder / "tmp").mkdir()
-    variables = {
+) -> dict[str, str]:
+    """Return the environment of a site's processes; its data are stored in `folder`."""
+    for name in ("var", "tmp"):
+        (folder / name).mkdir(exist_ok=True)
+    return {
         **os.environ,
         "DATABASE_URL": url or f"sqlite:///{database}",
         "WETBENCH_VAR_DIR": str(folder / "var"),
@@ -142,7 +141,14 @@ def run_code_site(
         "WETBENCH_SANDBOXES": str(SLOTS),
         **environment,
     }
-    with PreloadedProcess.run_process(variables) as warm:
+
+
+@contextmanager
+def run_code_site(
+    folder: Path, program: Path, database: str, url: str, environment: Mapping[str, str]
+) -> Iterator[CodeSite]:
+    """Yield a site on a migrated database, with the small task and its cast. `program` is the bwrap of this site alone."""
+    with PreloadedProcess.run_process(build_variables(folder, program, database, url, environment)) as warm:
         site = CodeSite(warm, database, folder, url)
         site.run_command("shell", "--no-imports", "-c", code_worlds.CREATE_WORLD)
         yield site

@@ -142,6 +142,16 @@ def test_provider_key_in_a_file_is_used_by_clients_and_not_exported_as_a_variabl
     assert told.stdout.splitlines() == ["{'sk-from-a-file'}", "[]"]
 
 
+def test_worker_that_only_runs_sandboxes_has_a_sandbox_and_no_key_of_a_provider() -> None:
+    only = {"WETBENCH_SANDBOX_ONLY": "true"}
+    assert environment.load_environment({**only, "OPENAI_API_KEY": ""}).get_flag("WETBENCH_SANDBOX_ONLY")
+    assert told({**only, "WETBENCH_SANDBOX": "off", "OPENAI_API_KEY": "sk-secret", "LOCAL_API_KEY": "sk-secret"}) == [
+        "WETBENCH_SANDBOX_ONLY is true and WETBENCH_SANDBOX is off; this worker would do nothing",
+        "OPENAI_API_KEY is set and WETBENCH_SANDBOX_ONLY is true; unset the key: this worker calls no models",
+        "LOCAL_API_KEY is set and WETBENCH_SANDBOX_ONLY is true; unset the key: this worker calls no models",
+    ]
+
+
 def test_email_accepts_one_kind_of_tls_only() -> None:
     both = {"EMAIL_USE_TLS": "true", "EMAIL_USE_SSL": "true"}
     assert told(both) == ["EMAIL_USE_TLS and EMAIL_USE_SSL are both true; set one of them"]

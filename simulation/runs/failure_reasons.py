@@ -91,14 +91,14 @@ _REMEDIES: Mapping[str, str] = {
     "rate_limit": "The provider requested a pause. It continues automatically.",
     "no_slot": "The rate limit is reached: as many calls are under way as it allows. It continues automatically.",
     "old_worker": "A newer version of WetBench requested it. Restart the workers with that version; it then continues automatically.",
-    "no_sandbox": "No worker of this site can run sandboxes. `python manage.py sandbox_check` shows what is missing "
+    "no_sandbox": "No worker of this site can run sandboxes. The command sandbox_check shows what is missing "
     "(docs/sandbox.md). Then press Try again: it continues at the same step.",
     "no_sandbox_slot": "As many sandboxes run as WETBENCH_SANDBOXES allows. It continues automatically.",
     "sandbox_fault": "The sandbox could not start, or something outside stopped it, four times in a row. It is not the "
-    "agent's fault. Check `python manage.py sandbox_check`, then retry.",
+    "agent's fault. Run the command sandbox_check, then retry.",
     "task_changed": "The task was loaded in another version after the run was created. Create a new run with its masks.",
     "unvalidated": "Nobody has shown on this machine that the mask can be solved and fails while it is masked. "
-    "`python manage.py draw_masks --validate` does it.",
+    "The command draw_masks with --validate does it.",
     "moving": "New ratings by people or models arrived each time it was computed. It continues automatically when no more "
     "arrive.",
 }

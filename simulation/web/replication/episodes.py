@@ -27,9 +27,10 @@ from simulation.web.replication.episode_rows import (
     find_grading,
     make_code_episode_row,
 )
-from simulation.web.replication.text_previews import show_whole_text
+from simulation.web.replication.text_previews import preview_text, show_whole_text
 from simulation.web.replication.transcripts import STEPS_PER_PAGE
 
+_PLAN_SHOWN = 4000  # bytes
 _TREE_DIGITS = 12  # of a workspace's digest: enough to see that it is another one
 _MAX_SANDBOXES = 200  # in the table of sandboxes; an episode of 50 steps has fewer than 60
 
@@ -143,7 +144,7 @@ def _build_body(request: StaffRequest, row: CodeEpisode) -> dict[str, Any]:
             for at, tool, result in contents
         ],
         "steps": _list_steps(row, list(page), runs, len(contents) if not page.has_next() else None),
-        "plan": row.memory.get("plan", ""),
+        "plan": preview_text(row.memory.get("plan", ""), _PLAN_SHOWN),
         "workspace": workspaces.show_workspace(row.initial, row.present, request.GET.get("files") == "all"),
         "outcome": outcomes.build_outcome(grading, task, row.mask.functions) if grading else None,
         "stages": outcomes.list_stages(row.phase if row.ending else "", row.has_ended, runs),

@@ -11,8 +11,8 @@ from simulation.web.calls import VisibleText
 from simulation.web.replication.text_previews import preview_text
 
 _MAX_ELEMENTS = 4  # of a list of numbers
-_MAX_FINDINGS, _MAX_FINDING_LENGTH = 30, 600
-_MAX_BODY_LENGTH = 4000
+_MAX_FINDINGS, _MAX_FINDING_LENGTH = 20, 400
+_MAX_BODY_LENGTH = 1500  # bytes of each graded body; the workspace has all of it
 STAGE_NAMES = {
     "extract": "Extract function bodies",
     "measure": "Run on the public data",

@@ -40,7 +40,7 @@ def preview_text(text: str, limit: int, length: int | None = None) -> VisibleTex
     """Return the beginning of a text that needs at most `limit` bytes of ASCII on the page. `length`: of the whole text, if it was cut."""
     shown = min(limit, len(text))
     # Escaping and names of control characters make some texts many times as long.
-    while (visible := make_visible(text, shown)) and _count_escaped(visible) > limit and shown > 1:
+    while (visible := make_visible(text, shown)) and count_shown_bytes(visible) > limit and shown > 1:
         shown //= 2
     return visible._replace(length=len(text) if length is None else length)
 
@@ -50,7 +50,8 @@ def show_whole_text(text: str) -> VisibleText:
     return make_visible(text, _MAX_SHOWN)
 
 
-def _count_escaped(visible: VisibleText) -> int:
+def count_shown_bytes(visible: VisibleText) -> int:
+    """Return the bytes of ASCII that a text needs on the page, with the tags around names of control characters."""
     return sum(len(html.escape(piece.text)) + _MARK_BYTES * piece.mark for piece in visible.pieces)
 
 

@@ -9,14 +9,12 @@ from django.db.models.functions import Left, Length
 from simulation.models import CodeStep, SandboxRun
 from simulation.replication.tools import TOOLS
 from simulation.web.calls import CallGroup, VisibleText
-from simulation.web.replication.text_previews import preview_text, show_whole_text
+from simulation.web.replication.text_previews import count_shown_bytes, preview_text, show_whole_text
 
 STEPS_PER_PAGE = 20
-_ARGUMENT_SHOWN, _OBSERVATION_SHOWN, _NOTE_SHOWN = (
-    900,
-    1400,
-    900,
-)  # bytes on the page; the rest is loaded when it is opened
+# Bytes of a step on the page, of all its arguments together; the rest is loaded on demand.
+_ARGUMENTS_SHOWN, _OBSERVATION_SHOWN, _NOTE_SHOWN = 1000, 1200, 600
+_TAG_BYTES = 200  # around an argument
 _TONES = {"refused": "danger", "unreadable": "danger", "stopped": "warn"}
 
 
@@ -47,12 +45,18 @@ def steps_for_page(rows: QuerySet[CodeStep]) -> QuerySet[CodeStep]:
 
 def build_step(step: Any, sandbox: SandboxRun | None = None, calls: CallGroup | None = None) -> CodeStepView:
     """Return the view of a step of `steps_for_page`, with the beginnings of its texts."""
-    arguments = [(name, preview_text(text, _ARGUMENT_SHOWN)) for name, text in _list_arguments(step)]
+    arguments, left = list[tuple[str, VisibleText]](), _ARGUMENTS_SHOWN
+    written = _list_arguments(step)
+    for name, text in written:
+        if left <= 0:
+            break
+        arguments.append((name, preview_text(text, left)))
+        left -= count_shown_bytes(arguments[-1][1]) + _TAG_BYTES
     note = (step.request or {}).get("note", "")
     observation = preview_text(step.shown, _OBSERVATION_SHOWN, step.length)
     shown_note = preview_text(note, _NOTE_SHOWN) if note else None
     texts = [observation, *(text for _, text in arguments), *([shown_note] if shown_note else [])]
-    has_more = any(text.is_truncated for text in texts)
+    has_more = len(arguments) < len(written) or any(text.is_truncated for text in texts)
     return _build_view(step, shown_note, arguments, observation, has_more, sandbox, calls)
 
 

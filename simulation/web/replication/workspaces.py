@@ -1,15 +1,19 @@
 """The workspace of a code episode on pages: its files, what changed, and single files."""
 
+import html
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import quote
 
 from simulation.code_runs import stored_trees
 from simulation.lab.errors import LabError
 from simulation.models import Blob, Tree
-from simulation.web.replication.text_previews import FileDiff, compare_files
+from simulation.web.replication.text_previews import FileDiff, compare_files, count_shown_bytes
 
-_MAX_FILES = 60  # in the list on the page of an episode
-_INLINE_LINES = 120  # of all diffs together; a longer one is loaded when it is opened
+_MAX_FILES = 25  # in a list on the page of an episode
+_PATH_BYTES = 10_000  # of the paths of a list: 25 long ones with signs that are escaped would be 50 KB
+_INLINE_BYTES = 16_000  # of the lines of all diffs together; a longer one is loaded when it is opened
+_LINE_TAG_BYTES = 50
 
 
 class FileRow(NamedTuple):
@@ -21,17 +25,21 @@ class FileRow(NamedTuple):
 
 
 class WorkspaceView(NamedTuple):
-    """Files and changes of a workspace. `inline` has the diffs that the page itself shows, by path."""
+    """The first files and changes of a workspace, and how many there are. `inline`: paths whose diffs the page itself shows."""
 
     files: Sequence[FileRow]
     n_files: int
     diffs: Sequence[FileDiff]
+    n_diffs: int
     inline: frozenset[str]
     problem: str = ""
 
 
 def show_workspace(initial: Tree, present: Tree, show_all: bool = False) -> WorkspaceView:
-    """Return the files of the present workspace and their differences from the masked tree, with at most two queries."""
+    """Return the files of the present workspace and their differences from the masked tree, with at most two queries.
+
+    Without `show_all`, only the first ones, so that the page stays small whatever an agent writes.
+    """
     before, after = (dict(tree.entries) for tree in (initial, present))
     sizes = dict(Blob.objects.filter(pk__in=set(after.values())).values_list("sha256", "size"))
     rows = [
@@ -39,16 +47,42 @@ def show_workspace(initial: Tree, present: Tree, show_all: bool = False) -> Work
         for path in sorted({*before, *after})
     ]
     rows.sort(key=lambda row: not row.state)  # changed files first
+    n_rows, problem, diffs = len(rows), "", list[FileDiff]()
     try:
         diffs = compare_trees(before, after)
     except LabError as error:
-        return WorkspaceView(rows[:_MAX_FILES], len(rows), (), frozenset(), str(error))
-    inline, left = set(), _INLINE_LINES
+        problem = str(error)
+    n_diffs = len(diffs)
+    if not show_all:
+        rows = rows[: _count_shown([row.path for row in rows])]
+        diffs = diffs[: _count_shown([diff.path for diff in diffs])]
+    inline, left = set(), _INLINE_BYTES
     for diff in diffs:
-        left -= len(diff.lines)
-        if left >= 0:
+        size = _measure_lines(diff, left)
+        if size <= left:
             inline.add(diff.path)
-    return WorkspaceView(rows if show_all else rows[:_MAX_FILES], len(rows), diffs, frozenset(inline))
+            left -= size
+    return WorkspaceView(rows, n_rows, diffs, n_diffs, frozenset(inline), problem)
+
+
+def _count_shown(paths: Sequence[str]) -> int:
+    """Return how many of these paths a list shows: each is written as text and as part of a URL."""
+    left = _PATH_BYTES
+    for number, path in enumerate(paths[:_MAX_FILES]):
+        left -= len(html.escape(path).encode()) + len(quote(path, safe=""))
+        if left < 0:
+            return number
+    return min(len(paths), _MAX_FILES)
+
+
+def _measure_lines(diff: FileDiff, limit: int) -> int:
+    """Return the bytes that a diff needs on the page, or any number over the limit."""
+    size = 0
+    for line in diff.lines:
+        if size > limit:
+            break
+        size += count_shown_bytes(line.text) + _LINE_TAG_BYTES
+    return size
 
 
 def _name_state(path: str, before: Mapping[str, str], after: Mapping[str, str]) -> str:

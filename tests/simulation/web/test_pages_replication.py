@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from simulation.code_runs import creation, masks
+from simulation.code_runs import creation, masks, stored_trees
 from simulation.models import CodeEpisode, GoldResult, Mask, Run
 from simulation.replication.comparing import ComparedValue
 from simulation.replication.grading import Grade, GradeFinding
@@ -134,6 +134,28 @@ def test_first_load_of_fifty_long_steps_is_small_and_the_whole_step_is_loaded_on
     assert "last of 1" not in answer.content.decode() and "Show the whole step" in answer.content.decode()
     assert "last of 1<" in get_page(staff, "code_step", episode.code, 1, headers=HTMX)
     assert 'id="step-50"' in get_page(staff, "code_episode", episode.code, query="?step=50")
+
+
+def test_first_load_stays_small_whatever_an_agent_writes(staff: Client) -> None:
+    """Every text consists of signs that are escaped or named on the page; paths are as long as a workspace allows."""
+    escaped, named = "&'\"<" * 5000, "\x1b\u202e" * 9000
+    paths = {f"{number:02}/" + "&" * 197: escaped.encode() + b"\n" * 60 for number in range(40)}
+    tree = stored_trees.store_tree({**paths, "named.txt": named.encode()})
+    episode = code_episodes.create_code_episode(status="submitted", ending="submitted", memory={"plan": named})
+    for number in range(1, 51):
+        arguments = {chr(97 + name) * 40: escaped for name in range(26)} | {"text": named}
+        call = ToolCall("write_file", arguments, escaped)
+        code_episodes.create_step(episode, number, call, after=tree, observation=named)
+    compared = {"reported": tuple(ComparedValue("e1", "total", escaped[:80], 7.25, near=False) for _ in range(9))}
+    findings = tuple(GradeFinding("import", escaped) for _ in range(99))
+    bodies = {f"f{number}": named for number in range(1, 9)}
+    grade = Grade("wrong", False, False, False, findings, tuple(paths), compared, {"bodies": bodies})
+    code_episodes.create_grading(episode, "wrong", grade=grade.to_json())
+    answer = staff.get(reverse("simulation:code_episode", args=[episode.code]))
+    assert answer.status_code == 200 and len(answer.content) <= 150_000
+    page = html.unescape(answer.content.decode())
+    assert "Show all 43 files" in page and "Show the changes of all 43 files" in page and "\u202e" not in page
+    assert len(staff.get(reverse("simulation:code_episode", args=[episode.code]) + "?files=all").content) > 150_000
 
 
 def test_pages_use_the_same_queries_for_more_rows(staff: Client) -> None:

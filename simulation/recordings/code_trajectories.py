@@ -7,6 +7,8 @@ from typing import Any
 
 from django.db.models import Sum
 
+from simulation.calls import call_log, call_texts
+from simulation.calls.call_texts import CallMessage
 from simulation.code_runs import code_units, stored_trees, tasks
 from simulation.code_runs.conditions import read_conditions
 from simulation.lab.errors import TaskChanged
@@ -17,12 +19,14 @@ from simulation.replication.trees import Files
 from simulation.runs.stored_configs import get_run_config
 
 
-def write_code_trajectories(run: Run, path: Path, folder: Path | None = None) -> ExportResult:
+def write_code_trajectories(
+    run: Run, path: Path, folder: Path | None = None, with_prompts: bool = True
+) -> ExportResult:
     """Write one line per graded episode, and below `folder` the patches of its steps. Raises OSError."""
     rows = run.code_episodes.select_related("run", "mask__task", "grading").defer("mask__task__data", "grading__stages")
 
     def build_line(episode: CodeEpisode) -> dict[str, Any]:
-        line = build_code_trajectory(episode)
+        line = build_code_trajectory(episode, with_prompts)
         if folder:
             write_patches(episode, folder / str(episode.code))
         return line
@@ -31,8 +35,11 @@ def write_code_trajectories(run: Run, path: Path, folder: Path | None = None) ->
     return write_lines(ordered.iterator(chunk_size=20), path, build_line)
 
 
-def build_code_trajectory(episode: CodeEpisode) -> dict[str, Any]:
-    """Return an episode as `replay_trajectory` of simulation.replication.agents.trajectories expects it. Raises LeftOutError."""
+def build_code_trajectory(episode: CodeEpisode, with_prompts: bool = True) -> dict[str, Any]:
+    """Return an episode as `replay_trajectory` of simulation.replication.agents.trajectories expects it.
+
+    With prompts, each step has the calls of language models that were answered in it. Raises LeftOutError.
+    """
     if episode.status not in CodeEpisode.ENDINGS:
         raise LeftOutError(episode.get_status_display())
     if episode.grading.outcome == "fault":
@@ -57,6 +64,10 @@ def build_code_trajectory(episode: CodeEpisode) -> dict[str, Any]:
         {number: total or 0.0 for number, total in seconds},
         code_units.list_allowed_tools(get_run_config(episode.run, episode.cast)),
     )
+    if with_prompts:
+        calls = load_calls(episode)
+        for step in line["steps"]:
+            step["calls"] = calls.get(step["number"], [])
     facts = {
         "run": str(episode.run.code),
         "episode": str(episode.code),
@@ -67,6 +78,18 @@ def build_code_trajectory(episode: CodeEpisode) -> dict[str, Any]:
         "seed": episode.seed,
     }
     return {"schema": line.pop("schema"), **facts, **line, "plan": episode.memory.get("plan", "")}
+
+
+def load_calls(episode: CodeEpisode) -> dict[int, list[dict[str, Any]]]:
+    """Return the answered calls of an episode by step: role, purpose, model, and the messages with the model's reply as the last."""
+    by_step: dict[int, list[dict[str, Any]]] = {}
+    calls = list(episode.calls.filter(state="answered").order_by("pk"))
+    for call, body in zip(calls, call_log.restore_texts(call.request for call in calls), strict=True):
+        messages = [*call_texts.read_messages(body), CallMessage("assistant", call_texts.read_answer(call))]
+        about = {"role": call.role, "purpose": call.purpose, "model": call.model_name}
+        line = {**about, "messages": [message._asdict() for message in messages]}
+        by_step.setdefault(call.number, []).append(line)
+    return by_step
 
 
 def write_patches(episode: CodeEpisode, folder: Path) -> None:

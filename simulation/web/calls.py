@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -13,10 +13,8 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from simulation.calls import call_log
+from simulation.calls import call_log, call_texts
 from simulation.models import ModelCall, Run
-from simulation.providers import Endpoint, ProviderError, connections
-from simulation.providers.base import PROVIDERS, Reply
 from simulation.web import access
 from simulation.web.access import StaffRequest, staff_page
 
@@ -157,7 +155,8 @@ def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
     (body,) = call_log.restore_texts([row.request])
     # Two limits: a page of megabytes would block the browser.
     limit = MAX_SHOWN_ALL if request.GET.get("all") == "1" else MAX_SHOWN
-    answer, reply = _parse_answer(row), decode_bytes(bytes(row.reply or b""))
+    # The stored bytes may be an error page or half a reply; the raw text on the page shows them.
+    answer, reply = call_texts.read_answer(row), decode_bytes(bytes(row.reply or b""))
     # Every turn and attempt of the unit to which the call belongs.
     unit = ("episode_id", "twin_id", "job_id", "code_episode_id", "number", "role", "speaker")
     others = ModelCall.objects.filter(**{name: getattr(row, name) for name in unit}).order_by("turn", "attempt")
@@ -166,7 +165,7 @@ def show_call(request: StaffRequest, code: UUID) -> HttpResponse:
         "episode": row.twin.transition.episode if row.twin else row.episode,
         "code_episode": row.code_episode,
         "others": [make_call_row(other) for other in defer_texts(others)],
-        "conversation": [{"by": by, "text": make_visible(text, limit)} for by, text in iter_conversation(body)],
+        "conversation": [{"by": by, "text": make_visible(text, limit)} for by, text in call_texts.read_messages(body)],
         "answer": make_visible(answer, limit) if answer else None,
         "request_text": make_visible(json.dumps(body, indent=2, ensure_ascii=False), limit),
         "reply_text": make_visible(reply, limit) if reply else None,
@@ -203,36 +202,6 @@ def list_run_calls(request: StaffRequest, code: UUID) -> HttpResponse:
     page = Paginator(rows, PER_PAGE).get_page(request.GET.get("page"))
     context = {"page": page, "lines": [make_call_row(row) for row in page], "state": chosen.get("state", "")}
     return render(request, "simulation/run_calls.html", {"run": run, "states": states, **context})
-
-
-def iter_conversation(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield author and text of each message. Anthropic's system text is beside the messages, OpenAI's among them."""
-    if body.get("system"):
-        yield "system", _content_text(body["system"])
-    for message in body.get("messages") or ():
-        yield str(message.get("role", "")), _content_text(message.get("content"))
-
-
-def _content_text(content: Any) -> str:
-    if isinstance(content, list):
-        texts = [part.get("text", part) if isinstance(part, dict) else part for part in content]
-        # Parts of a message are joined with an empty line, so that their borders are visible. Parts that begin with a line end
-        # continue one text that was split only to mark what the provider is to cache.
-        shown = list(map(_content_text, texts))
-        return "".join(text if not at or text.startswith("\n") else f"\n\n{text}" for at, text in enumerate(shown))
-    return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
-
-
-def _parse_answer(row: ModelCall) -> str:
-    """Return the model's text from the stored bytes; "" if they contain no completion."""
-    if row.reply is None or row.provider not in PROVIDERS:
-        return ""
-    endpoint = Endpoint(row.provider, row.requested_model)
-    try:
-        return connections.parse_reply(endpoint, Reply(row.http_status or 0, row.reply_headers, bytes(row.reply))).text
-    except ProviderError:
-        # The stored bytes may be an error page or half a reply; the raw text below shows them.
-        return ""
 
 
 def _get_call(code: UUID) -> ModelCall:

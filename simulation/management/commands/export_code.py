@@ -1,4 +1,4 @@
-"""python manage.py export_code RUN FILE.jsonl [--trees DIR] [--force]"""
+"""python manage.py export_code RUN FILE.jsonl [--trees DIR] [--without-prompts] [--force]"""
 
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from wetbench_site.safe_output import SafeCommand
 
 class Command(SafeCommand):
     help = (
-        "Write the graded code episodes of a run for training, one JSON object per line: tools, observations, digests of the workspace, "
-        "rewards. simulation.replication.agents.trajectories replays a line in the Gymnasium environment."
+        "Write the graded code episodes of a run for training, one JSON object per line: prompts and replies of language models, tools, "
+        "observations, digests of the workspace, rewards. simulation.replication.agents.trajectories replays a line in the Gymnasium environment."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -22,6 +22,9 @@ class Command(SafeCommand):
         parser.add_argument("file", type=Path, help="output file; its folder must exist")
         parser.add_argument(
             "--trees", type=Path, metavar="DIR", help="also write what each step changed, DIR/EPISODE/step-003.patch"
+        )
+        parser.add_argument(
+            "--without-prompts", action="store_true", help="leave out the prompts, which are most of a long file"
         )
         parser.add_argument("--force", action="store_true", help="overwrite existing files")
 
@@ -42,7 +45,7 @@ class Command(SafeCommand):
         try:
             if folder:
                 folder.mkdir(parents=True, exist_ok=True)
-            result = write_code_trajectories(run, path, folder)
+            result = write_code_trajectories(run, path, folder, not options["without_prompts"])
         except OSError as error:
             place = f"{path} or {folder}" if folder else path
             raise CommandError(f"{place} cannot be written: {error.strerror}", returncode=2) from error

@@ -18,7 +18,9 @@ from simulation.replication.episode_rules import EpisodeLimits
 from simulation.replication.sandbox.choosing import open_sandbox
 from simulation.replication.trees import hash_tree
 from simulation.replication.values import ToolCall
-from tests.support import code_episodes
+from simulation.replication.wire import parse_reply
+from tests.support import code_casts, code_episodes
+from tests.support.model_server import run_in_thread
 from tests.support.small_tasks import SLUG, write_small_task
 from tests.support.steps import run_to_end
 
@@ -93,6 +95,48 @@ def test_code_trajectory_has_what_the_helper_wrote() -> None:
     code_episodes.create_step(episode, 6, ask, observation="no usable answer", refused=True)
     replies = [step["helper_reply"] for step in build_code_trajectory(episode)["steps"]]
     assert replies == [None, None, "add a and b\n", None, "an answer", None]
+
+
+@pytest.mark.django_db
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_exported_episode_of_language_models_has_every_prompt_and_reply_and_replays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row, cast = code_episodes.create_task(), code_casts.create_code_cast("plan")
+    with run_in_thread(script=code_casts.SCRIPT) as server:
+        for name, value in server.get_environ().items():
+            monkeypatch.setenv(name, value)
+        run = creation.create_code_run(creation.CodeOrder([row.slug], cast, [2], seed=1), validate=True)
+        assert run_to_end(run).by_status == {"submitted": 1}
+        requests = [request["body"] for request in server.get_requests()]
+    [line] = export(run.code, tmp_path / "run.jsonl")
+    calls = [call for step in line["steps"] for call in step["calls"]]
+    assert [call["purpose"] for call in calls] == [
+        "plan", "act", "act", "understand", "act", "act", "edit", "act", "act", "act",
+    ]  # fmt: skip
+    assert {(call["role"], call["model"]) for call in calls} == {("code", "a-coder"), ("helper", "a-helper")}
+    # Every prompt as the server received it, in whichever form its API has.
+    for call, body in zip(calls, requests, strict=True):
+        system, prompt, _ = call["messages"]
+        assert (system["role"], prompt["role"]) == ("system", "user")
+        sent = [body["system"][0]["text"]] if "system" in body else []
+        sent += [
+            content if isinstance(content := message["content"], str) else "".join(part["text"] for part in content)
+            for message in body["messages"]
+        ]
+        assert sent == [system["content"], prompt["content"]]
+    # Every step is what its last reply says.
+    for step in line["steps"]:
+        reply = [call for call in step["calls"] if call["purpose"] == "act"][-1]["messages"][-1]
+        assert reply["role"] == "assistant"
+        if step["call"]:
+            assert parse_reply(reply["content"]).arguments == step["call"]["arguments"]
+    env = ReplicationEnv(code_episodes.build_task(), line["functions"], open_sandbox())
+    assert line["steps"][-1]["reward"] == 1.0 and replay_trajectory(env, line, seed=4) == []
+    [short] = export(run.code, tmp_path / "short.jsonl", "--without-prompts")
+    for step in line["steps"]:
+        del step["calls"]
+    assert short == line
 
 
 def test_patch_of_a_step_is_applied_by_git(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ IMPORT_NAMES = {"scikit-learn": "sklearn"}
 _TEXTS = ("paper.md", "generate.py")
 _ENTRIES = ("task.json", "mutants.json", "code", *_TEXTS)
 _OPTIONAL = ("mutants.json", "generate.py")  # in imported tasks
-_MAX_TEXT = 200_000  # characters of one file
+_MAX_TEXT, _MAX_BYTES = 200_000, 2**20  # characters and bytes of one file
 _MAX_CODE_FILES = 20
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -153,6 +153,8 @@ def load_task(folder: Path, experiments: Collection[str] | None = None) -> Task:
 
     With `experiments`, the wet-lab experiments that the task names must be among these slugs.
     """
+    if folder.is_dir() and (unusable := _find_unusable_files(folder)):
+        raise TaskFileError(unusable)
     if not (folder / "task.json").is_file():
         raise TaskFileError([f"{format_file(folder)}: has no task.json"])
     problems: list[str] = []
@@ -193,6 +195,18 @@ def load_task(folder: Path, experiments: Collection[str] | None = None) -> Task:
     return task
 
 
+def _find_unusable_files(folder: Path) -> list[str]:
+    """Return a problem for each file that must not be read: links could show agents any file of this machine, and pipes have no end."""
+    paths = sorted([*folder.iterdir(), *(folder / "code").rglob("*")])
+    unusable = [
+        path
+        for path in paths
+        if path.is_symlink() or not (path.is_dir() or path.is_file()) or path.stat().st_size > _MAX_BYTES
+    ]
+    allowed = f"a regular file of at most {_MAX_BYTES:,} bytes, no link"
+    return [f"{format_file(folder)}/{path.relative_to(folder)}: allowed: {allowed}" for path in unusable]
+
+
 def _is_cache(path: Path) -> bool:
     return path.name == "__pycache__" or path.name.startswith(".")
 
@@ -214,7 +228,7 @@ def _read_text(path: Path, problems: list[str]) -> str:
 def _read_code(folder: Path, problems: list[str], most: int) -> dict[str, str]:
     """Return the texts of all modules below code/ by path, in order."""
     root = folder / "code"
-    paths = sorted(path for path in root.rglob("*") if path.is_file() or path.is_symlink())
+    paths = sorted(path for path in root.rglob("*") if path.is_file())
     paths = [path for path in paths if not any(map(_is_cache, [path, *path.relative_to(root).parents, path.parent]))]
     if not paths or len(paths) > most:
         problems.append(f"{format_file(root)}: has {len(paths)} files; allowed: 1 to {most}")
@@ -222,7 +236,7 @@ def _read_code(folder: Path, problems: list[str], most: int) -> dict[str, str]:
     taken = {*sys.stdlib_module_names, *PACKAGES, *IMPORT_NAMES.values()}
     for path in paths[:most]:
         name = path.relative_to(root).parts[0].removesuffix(".py")
-        if path.suffix != ".py" or path.is_symlink():
+        if path.suffix != ".py":
             problems.append(f"{format_file(path)}: allowed in code/: Python modules")
         elif name == "generate":
             problems.append(f"{format_file(path)}: the generator must not be in code/, which agents see")

@@ -1,6 +1,7 @@
 """Task folders: what is read, and that every fault has file, line, field and what is allowed."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -106,6 +107,21 @@ def test_task_file_refuses_a_generator_in_code_and_files_that_are_no_part_of_a_t
         "code/small/table.csv: allowed in code/: Python modules",
         "notes.txt: is not part of a task; allowed: task.json, mutants.json, code, paper.md, generate.py",
     ]
+
+
+@pytest.mark.parametrize("name", ["task.json", "paper.md", "generate.py", "mutants.json", "code/small/sums.py"])
+def test_task_folder_with_links_pipes_or_large_files_is_refused_before_they_are_read(tmp_path, name):
+    folder = small_tasks.write_small_task(tmp_path)
+    content = (folder / name).read_bytes()
+    kinds = (
+        lambda path: path.symlink_to("/etc/hostname"),
+        os.mkfifo,
+        lambda path: path.write_bytes(content + b" " * 2**20),
+    )
+    for replace_file in kinds:
+        (folder / name).unlink()
+        replace_file(folder / name)
+        assert list_problems(folder) == [f"{name}: allowed: a regular file of at most 1,048,576 bytes, no link"]
 
 
 def test_planted_error_must_be_the_body_of_a_function_of_the_task(tmp_path):

@@ -55,23 +55,30 @@ class CheatTrial:
 
 
 def prepare_trial(task: Task, sandbox: Sandbox, secrets: Sequence[int] = (1001, 1002)) -> CheatTrial:
-    """Generate data, compute gold values, and choose a function that is called once with a number as its result.
+    """Generate data, compute gold values, and choose a function that is called once and returns a result of the task.
 
-    A function whose result is itself a result of the task is preferred. Raises LabError if there is no such function, SandboxFault, TaskRunError.
+    The result is a number that depends on the data: to return one that does not, such as a molar mass, is no cheat. Raises LabError if
+    there is no such function, SandboxFault and TaskRunError.
     """
     data = generate_variants(task, [BASE_VARIANT, *secrets], sandbox)
     report = run_cases(task, task.code, data, sandbox)
     gold: dict[int, Any] = {number: report.get_values(number) for number in data}
-    recording = record_calls(task, data[BASE_VARIANT], sandbox)
-    reported = [value for values in gold[BASE_VARIANT].values() for value in values.values()]
+    results = {number: [value for values in gold[number].values() for value in values.values()] for number in data}
     single = [
         (name, entry.calls[0])
-        for name, entry in recording.items()
+        for name, entry in record_calls(task, data[BASE_VARIANT], sandbox).items()
         if len(entry.calls) == 1 and type(entry.calls[0].result) in (int, float)
     ]
-    if not single:
-        raise LabError(f"{task.slug} has no function that is called once and returns a number; choose another task")
-    name, call = next(((name, call) for name, call in single if call.result in reported), single[0])
+    usable = [
+        (name, call)
+        for name, call in single
+        if call.result in results[BASE_VARIANT] and not any(call.result in results[number] for number in secrets)
+    ]
+    if not usable:
+        raise LabError(
+            f"{task.slug} has no function that is called once and returns a result of the task; choose another task"
+        )
+    name, call = usable[0]
     cases = list_reaching_cases(task, [name], trace_cases(task, data[BASE_VARIANT], sandbox))
     return CheatTrial(
         task, data, gold, CheatKnowledge(task, name, gold[BASE_VARIANT], call.arguments, call.result, cases)

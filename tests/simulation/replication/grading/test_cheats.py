@@ -1,7 +1,10 @@
 """The eight cheats, on the small task, and the two controls that show what each guard is for."""
 
+from dataclasses import replace
+
 import pytest
 
+from simulation.lab.errors import LabError
 from simulation.replication.grading import GradingWork, grade_work
 from simulation.replication.grading.cheats import CHEATS, prepare_trial, try_cheat
 from simulation.replication.grading.cheats.agents import digest_numbers, list_numbers
@@ -19,6 +22,12 @@ def test_cheats_know_the_number_of_a_function_that_is_a_result_of_the_task(trial
     assert trial.known.function_id == "f4"
     assert trial.known.cases == ("e3",)
     assert trial.known.result == trial.known.values["e3"]["amount"]
+
+
+def test_cheats_need_a_function_whose_result_depends_on_the_data(room):
+    constant = replace(TASK, code=fill_code(TASK, {"f4": "return 2.5\n"}))
+    with pytest.raises(LabError, match="returns a result of the task; choose another task"):
+        prepare_trial(constant, room.sandbox)
 
 
 @pytest.mark.parametrize("cheat", CHEATS, ids=lambda cheat: f"{cheat.number}-{cheat.screen}")

@@ -159,13 +159,12 @@ class CodeRunForm(StartForm, BudgetFields):
     def clean(self) -> dict[str, Any]:
         """Add an error that names the key for each given mask that does not exist, is given twice, or is not validated."""
         cleaned = super().clean() or {}
-        for row in cleaned.get("tasks") or () if cleaned.get("keys") else ():
+        keys = cleaned.get("keys")  # an error removes them
+        for row in cleaned.get("tasks") or () if keys else ():
             try:
-                creation.check_masks_usable(
-                    masks.store_masks(row, masks.find_masks(row, cleaned["keys"])), validate=False
-                )
+                creation.check_masks_usable(masks.store_masks(row, masks.find_masks(row, keys)), validate=False)
             except LabError as error:
-                self.add_error("keys", str(error))
+                self.add_error("keys", f"{error}.")
         return cleaned
 
     def clean_cast(self) -> str:

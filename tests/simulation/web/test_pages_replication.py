@@ -280,6 +280,7 @@ def test_order_form_plays_exactly_the_masks_whose_keys_are_given(
             "u1-009 u3-001",
             [
                 "small-sums has no mask u1-009; allowed: 001 to 002",
+                "other-sums has no mask u1-009",
                 "small-sums has no mask u3-001; allowed: 0 to 2 hidden functions",
             ],
         ),
@@ -297,8 +298,10 @@ def test_order_form_plays_exactly_the_masks_whose_keys_are_given(
     ],
 )
 def test_order_form_names_the_keys_that_cannot_be_used(staff: Client, keys: str, messages: list[str]) -> None:
-    code_episodes.create_task()
-    answer = staff.post(reverse("simulation:new_code_run"), build_order(keys=keys))
+    for slug in ("small-sums", "other-sums"):
+        code_episodes.create_task(code_episodes.build_task(slug))
+    order = build_order(keys=keys, tasks=["small-sums", "other-sums"])
+    answer = staff.post(reverse("simulation:new_code_run"), order)
     error = re.search(r'id="id_keys_error">(.*?)</p>', answer.content.decode())
     assert answer.status_code == 422 and error is not None and not Run.objects.exists()
     assert all(message in html.unescape(error[1]) for message in messages), error[1]

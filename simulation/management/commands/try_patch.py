@@ -29,12 +29,16 @@ class Command(SafeCommand):
             help="a unified diff of the masked code, a module, or a folder with modules at their paths (code/...)",
         )
         parser.add_argument("--profile", choices=PROFILES, default="full", help="size of the experiments")
-        parser.add_argument("--json", action="store_true", help="print the whole grade as JSON")
+        parser.add_argument(
+            "--json", action="store_true", help="print the whole grade as JSON, with values of secret data"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            [row] = tasks.find_tasks([options["task"]])
-            task = tasks.get_task(row)
+            rows = tasks.find_tasks([options["task"]])
+            if options["task"] == "all" or len(rows) != 1:
+                raise CommandError(f"{options['task']!r} is not the slug of one task", returncode=2)
+            row, task = rows[0], tasks.get_task(rows[0])
             draw = find_mask(task, options["mask"])
             sandbox = sandboxes.get_sandbox()
             patch = {} if options["null"] else patch_trials.list_reference_files(task)
@@ -45,14 +49,13 @@ class Command(SafeCommand):
             raise CommandError(f"A patch is run in a sandbox: {error}", returncode=2) from error
         except LabError as error:
             raise CommandError(str(error), returncode=2) from error
-        except ValueError as error:  # "all" is not one task
-            raise CommandError(f"{options['task']!r} is not the slug of one task", returncode=2) from error
         grade = trial.grade
         if options["json"]:
             self.stdout.write(json.dumps({"mask": draw.key, "functions": list(draw.functions), **grade.to_json()}))
             return
         self.stdout.write(f"{draw.key} hides {', '.join(draw.functions) or 'nothing'}: {grade.outcome}")
         for finding in grade.findings:
-            self.stdout.write(f"  {finding.kind}: {finding.text}")
+            label = " (secret: not for agents and raters)" if finding.is_secret else ""
+            self.stdout.write(f"  {finding.kind}{label}: {finding.text}")
         for line in grade.outside:
             self.stdout.write(f"  without effect: {line}")

@@ -13,7 +13,6 @@ from django.core.management.base import CommandError
 
 from simulation.code_runs import sandboxes, tasks
 from simulation.models import CodeEpisode, GoldResult, Grading, Mask, Run, SandboxRun
-from simulation.replication.sandbox.base import SandboxUnavailable
 from simulation.replication.tasks.masking import mask_code
 from tests.support import code_episodes, small_tasks
 
@@ -168,14 +167,31 @@ def test_seeds_outside_their_bounds_are_refused(name: str, arguments: tuple[str,
         call(name, *arguments[:-1], f"{arguments[-1]}={seed}")
 
 
-def test_run_code_without_sandbox_exits_with_two_and_queues_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
-        raise SandboxUnavailable("install bubblewrap")
-
-    monkeypatch.setattr(sandboxes, "get_sandbox", refuse)
-    code_episodes.create_task()
-    code, text = get_exit_code("run_code", "--task", "small-sums", "--n", "1", "--cast", "offline-oracle")
-    assert (code, Run.objects.count()) == (2, 0) and "install bubblewrap" in text
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sandbox_check", ()),
+        ("sandbox_escapes", ()),
+        ("check_tasks", ("--task", "qpcr-titre")),
+        ("code_cheats", ()),
+        ("draw_masks", ("--task", "qpcr-titre", "--n", "1", "--validate")),
+        ("import_tasks", (".", "--format", "git", "--dry-run")),
+        ("try_patch", ("small-sums", "--mask", "u1-001", "--gold")),
+        ("run_code", ("--task", "small-sums", "--n", "1")),
+        ("run_code", ("--task", "small-sums", "--n", "1", "--wait")),
+        ("grade_code", ("RUN", "--again")),
+    ],
+)
+def test_commands_refuse_to_work_while_sandboxes_are_switched_off(
+    name: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WETBENCH_SANDBOX", "off")
+    monkeypatch.setattr(sandboxes, "_unavailable", "")  # restored after the test, so that others ask again
+    run = code_episodes.create_graded_episode().run
+    rows = [model.objects.count() for model in (Run, CodeEpisode, Mask)]
+    code, text = get_exit_code(name, *(str(run.code) if part == "RUN" else part for part in arguments))
+    assert code == 2 and "WETBENCH_SANDBOX=off" in text and "apt-get install bubblewrap" in text
+    assert [model.objects.count() for model in (Run, CodeEpisode, Mask)] == rows
 
 
 def test_grade_code_counts_stored_outcomes_and_rejects_other_runs() -> None:

@@ -131,7 +131,8 @@ def check_mutants(
         Fault(
             "mutants",
             place_function(runs.task, proof.id),
-            f"no wrong version of it is caught: {dict(counts[proof.id])}",
+            "no wrong version of it is caught: "
+            + (", ".join(f"{number} {outcome}" for outcome, number in counts[proof.id].items()) or "there is none"),
         )
         for proof in proofs
         if not counts[proof.id]["caught"]

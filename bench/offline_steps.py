@@ -16,7 +16,7 @@ from simulation.lab import catalogue, experiments
 from simulation.lab.actions import Action, Catalogue
 from simulation.lab.bench import Bench
 from simulation.lab.materials import NewMaterial, build_inventory
-from simulation.lab_report.protocol_checks import run_protocol
+from simulation.offline.hidden_steps.protocol_runs import run_protocol
 from simulation.offline.rules import RuleBasedTransitionModel
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"

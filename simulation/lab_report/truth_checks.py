@@ -12,7 +12,7 @@ from simulation.lab.actions import Catalogue
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.truths import truth_seeds
-from simulation.lab_report.protocol_checks import run_protocol
+from simulation.offline.hidden_steps.protocol_runs import run_protocol
 
 _MAX_NAMED = 3  # faults of an experiment that are printed in full
 

@@ -5,7 +5,7 @@ Nothing here contacts a broker or runs a unit: workers find the rows. `create` c
 studies; `benches` turns rows into values of the lab; `protocol_masks` draws the masks of episodes with hidden steps.
 
 May import: simulation.calls, simulation.casts, simulation.checker, simulation.jobs, simulation.lab,
-simulation.lab_report, simulation.models, simulation.offline, wetbench_site.
+simulation.models, simulation.offline, wetbench_site.
 """
 
 from simulation.runs.create import RunLimits, RunOptions, RunProgress, list_accepted_steps

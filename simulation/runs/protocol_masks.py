@@ -49,7 +49,7 @@ class MaskOrder(NamedTuple):
 def draw_masks(experiments: Iterable[Experiment], order: MaskOrder) -> dict[int, list[ProtocolMask]]:
     """Return the masks of each experiment by its primary key. Raises LabError that names experiments with too few essential steps."""
     # Imported on use: few processes order masks, and what runs protocols takes long to load.
-    from simulation.lab_report import protocol_masks
+    from simulation.offline.hidden_steps import essential_steps
 
     order.check()
     experiments = list(experiments)
@@ -57,7 +57,7 @@ def draw_masks(experiments: Iterable[Experiment], order: MaskOrder) -> dict[int,
     check_essential_steps(experiments, max(order.hide))
     catalogue = benches.get_current_catalogue()
     return {
-        row.pk: protocol_masks.draw_masks(
+        row.pk: essential_steps.draw_masks(
             benches.get_specification(row), catalogue, essential[row.pk], order.drawing, sorted(order.hide)
         )
         for row in experiments
@@ -76,9 +76,9 @@ def check_essential_steps(experiments: Iterable[Experiment], n: int) -> None:
 def get_essential_steps(experiment: Experiment) -> tuple[int, ...]:
     """Return the numbers of the essential steps, and store them at first use. Raises LabError if there are none to find."""
     if experiment.essential_steps is None:
-        from simulation.lab_report import protocol_masks
+        from simulation.offline.hidden_steps import essential_steps
 
-        found = protocol_masks.find_essential_steps(
+        found = essential_steps.find_essential_steps(
             benches.get_specification(experiment), benches.get_current_catalogue()
         )
         experiment.essential_steps = list(found.essential)

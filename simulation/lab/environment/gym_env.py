@@ -8,15 +8,19 @@ import numpy as np
 
 from simulation.lab import action_format, rendering
 from simulation.lab.action_format import MAX_LENGTH
-from simulation.lab.actions import Action, Catalogue
+from simulation.lab.actions import SUBMIT, Action, Catalogue
 from simulation.lab.bench import MANIFEST, Bench, Ending, Step
 from simulation.lab.environment import chat, tool_schemas
 from simulation.lab.environment.text_space import UnicodeText
+from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
+from simulation.lab.hidden_steps.masks import PREFIX, ProtocolMask
+from simulation.lab.hidden_steps.written_protocols import write_protocol
 from simulation.lab.materials import build_inventory
 from simulation.lab.outcomes import Outcome, RejectedBy, Verdict
-from simulation.lab.roles import EvidenceClassifier, TranscriptStep, TransitionModel
+from simulation.lab.roles import Agent, EvidenceClassifier, TranscriptStep, TransitionModel
 from simulation.lab.truths import truth_seeds
+from wetbench_site.validation import format_problem
 
 _UNREADABLE = "(unreadable)"
 Reward = Literal["binary", "shaped"]
@@ -42,11 +46,14 @@ class SimulatedRoles(NamedTuple):
     """The roles besides the agent: the transition model and the evidence classifier.
 
     `measure_evidence` returns the share of evidence that a transcript has, from 0 to 1; the shaped reward needs it.
+    `follow_protocol` returns an agent that does the first n steps of the reference protocol and then submits; masks that
+    help with a prefix need it.
     """
 
     transition_model: TransitionModel
     evidence_classifier: EvidenceClassifier
     measure_evidence: Callable[[Sequence[TranscriptStep]], float] | None = None
+    follow_protocol: Callable[[int], Agent] | None = None
 
 
 class MakeRoles(Protocol):
@@ -66,6 +73,9 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
     What cannot be parsed as an action counts as a rejected step. ManifestMaterials is off unless `manifest` is True. Each
     episode has a hidden truth of a seed of the split `truths`. Nothing here reads a clock: the same seed and the same
     actions give the same episode.
+
+    With `masks`, the agent reads the reference protocol without the steps that a mask hides. Every episode draws one of the
+    masks. If it helps with a prefix, `reset` does the steps before the first hidden one; they use up steps.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}
@@ -80,6 +90,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         truths: str = truth_seeds.TRAIN,
         reward: Reward = "binary",
         discount: float = 1.0,
+        masks: Sequence[ProtocolMask] = (),
     ) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode is {render_mode!r}; allowed: ansi")
@@ -90,6 +101,9 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         truth_seeds.get_truth_seed(truths, 0)  # raises LabError for an unknown split
         self.truths, self.reward, self.discount = truths, reward, discount
         self.experiment, self.make_players = experiment, players
+        self.masks = tuple(masks)
+        self.mask: ProtocolMask | None = None  # of this episode
+        self.given_steps = 0  # of this episode: done by `reset`
         self.manifest = tuple(draft for _, draft in experiment.manifest) if manifest else None
         self.catalogue = catalogue if manifest else catalogue.without_action(MANIFEST)
         self.render_mode = render_mode
@@ -120,6 +134,7 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
         # Each episode draws its seed from Gymnasium's generator: the same reset seed gives the same series of episodes.
         number, truth_number = (int(drawn) for drawn in self.np_random.integers(_SEEDS, size=2))
         truth_seed = truth_seeds.get_truth_seed(self.truths, truth_number)
+        self.mask = self._choose_mask((options or {}).get("mask"))
         self.experiment = self.experiment.draw_truth((options or {}).get("truth_seed", truth_seed))
         self.players = self.make_players(self.experiment, number)
         self.bench = Bench(
@@ -129,10 +144,12 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             seed=number,
             max_steps=self.experiment.max_steps,
             manifest=self.manifest,
+            protocol=write_protocol(self.experiment, self.mask.hidden) if self.mask else "",
         )
-        self.verdict, situation = None, self.bench.get_situation()
+        self.verdict, self.messages = None, chat.build_opening(self.bench.get_situation())
+        self.given_steps = self._do_given_steps(self.bench, self.mask) if self.mask else 0
+        situation = self.bench.get_situation()
         self._potential = self.measure_evidence() if self.reward == "shaped" else 0.0
-        self.messages = chat.build_opening(situation)
         return rendering.render_situation(situation), self._build_info(self.bench, None)
 
     def step(self, action: str | Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -163,6 +180,30 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             return text
         state = "VALID" if verdict.sufficient else "INVALID"
         return f"{text}\n\nVERDICT: {state} ({verdict.confidence}). {verdict.reasoning}"
+
+    def _choose_mask(self, key: str | None) -> ProtocolMask | None:
+        """Return the mask with this key, or one drawn from the generator; None without masks. Raises LabError if there is none."""
+        if key is not None:
+            by_key = {mask.key: mask for mask in self.masks}
+            if key not in by_key:
+                raise LabError(f"mask: {format_problem(key, ', '.join(by_key) or 'none, since no step is hidden')}")
+            return by_key[key]
+        # Nothing is drawn for one mask or none, so that these episodes have the seeds of an environment without masks.
+        if len(self.masks) < 2:
+            return next(iter(self.masks), None)
+        return self.masks[int(self.np_random.integers(len(self.masks)))]
+
+    def _do_given_steps(self, bench: Bench, mask: ProtocolMask) -> int:
+        """Do the steps before the first hidden one if the mask helps with a prefix. Return how many were done."""
+        if mask.help != PREFIX:
+            return 0
+        if self.players.follow_protocol is None:
+            raise LabError("the roles of this environment cannot do the steps of a prefix")
+        n_given = len(self.experiment.protocol) if mask.steps_before is None else mask.steps_before
+        agent = self.players.follow_protocol(n_given)
+        while (action := agent.choose_action(bench.get_situation())).name != SUBMIT:
+            self.messages += chat.build_turn(bench, bench.take_step(action, self.players.transition_model))
+        return bench.steps_used
 
     def _shape_reward(self, ended: bool) -> float:
         """Return the difference of potentials that this step adds to the reward, and keep the potential."""
@@ -195,4 +236,6 @@ class WetLabEnv(gymnasium.Env[str, str | Mapping[str, Any]]):
             "ending": str(bench.ending) if bench.ending else "",
             "verdict": self.verdict.to_json() if self.verdict else None,
             "truth_seed": self.experiment.truth_seed,
+            "mask": self.mask.to_json() | {"key": self.mask.key} if self.mask else None,
+            "given_steps": self.given_steps,
         }

@@ -1,1 +1,4 @@
-"""Rule-based agents for protocols with hidden steps: one fills the gaps, for the other the first steps are done."""
+"""Protocols with hidden steps offline: runs of a part of a protocol, its essential steps, masks, and two agents.
+
+One agent fills the gaps; for the other, the first steps are done.
+"""

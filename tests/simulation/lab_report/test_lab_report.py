@@ -13,8 +13,9 @@ from simulation.lab.actions import FIDELITIES, KINDS
 from simulation.lab.parameters import PARAMETER_TYPES
 from simulation.lab.rendering import format_clock
 from simulation.lab.rubrics import RubricLine
-from simulation.lab_report.protocol_checks import check_protocol, run_protocol
+from simulation.lab_report.protocol_checks import check_protocol
 from simulation.offline import gym
+from simulation.offline.hidden_steps.protocol_runs import run_protocol
 from simulation.offline.hidden_truth import ENTRIES, WHOLE_FIELDS
 from tests.support.data_files import CATALOGUE as ACTIONS
 from tests.support.data_files import FIXTURES

@@ -9,8 +9,8 @@ from simulation.lab import experiments
 from simulation.lab.errors import LabError
 from simulation.lab.experiments import ExperimentSpec
 from simulation.lab.hidden_steps.masks import Drawing
-from simulation.lab_report import protocol_masks
-from simulation.lab_report.protocol_masks import draw_masks, find_essential_steps
+from simulation.offline.hidden_steps import essential_steps
+from simulation.offline.hidden_steps.essential_steps import draw_masks, find_essential_steps
 from tests.support.data_files import CATALOGUE, load_specs
 from tests.support.laboratory_factory import build_material
 
@@ -76,6 +76,6 @@ def test_lab_report_counts_essential_steps_and_ends_with_1_if_they_are_too_few(
         step for step in load_specs()["gcamp7-viral-packaging"].protocol if not step["action"].startswith("Submit")
     ]
     assert counted["steps"] == len(steps) == 12 and len(counted["essential"]) == 11 and counted["fault"] == ""
-    monkeypatch.setattr(protocol_masks, "FEWEST_ESSENTIAL", 12)
+    monkeypatch.setattr(essential_steps, "FEWEST_ESSENTIAL", 12)
     with pytest.raises(CommandError, match="gcamp7-viral-packaging: 11 essential steps, needed: 12"):
         call_command(*arguments)

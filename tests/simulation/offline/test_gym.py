@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import gymnasium
@@ -12,6 +13,7 @@ from simulation.lab.actions import Action
 from simulation.lab.environment.gym_env import ActionSpace, UnicodeText
 from simulation.lab.environment.tool_schemas import build_call
 from simulation.lab.errors import LabError
+from simulation.lab.hidden_steps.written_protocols import HIDDEN_STEP
 from simulation.lab.truths import truth_seeds
 from simulation.offline import gym
 from simulation.offline.agents import ProtocolAgent
@@ -279,3 +281,69 @@ def test_gym_draws_a_truth_of_its_split_for_each_episode():
 def test_gym_rejects_an_unknown_reward_discount_or_split(wrong):
     with pytest.raises((ValueError, LabError), match="allowed: "):
         make(COFFEE, **wrong)
+
+
+def test_environment_with_hidden_steps_shows_the_protocol_with_its_gaps_and_rewards_an_agent_that_fills_them():
+    env = make(COFFEE, hide=2, mask_mode="nested", mask_seed=3)
+    observation, info = env.reset(seed=7)
+    mask = info["mask"]
+    assert (mask["n"], mask["mode"], mask["help"], mask["draw"], mask["seed"]) == (2, "nested", "text", 1, 3)
+    shown = observation.partition("PROTOCOL\n")[2].partition("\n\nTIME")[0].splitlines()
+    assert len(shown) == len(env.unwrapped.experiment.protocol) and info["given_steps"] == 0
+    assert [number for number, line in enumerate(shown, 1) if line.endswith(HIDDEN_STEP)] == mask["hidden"]
+    assert HIDDEN_STEP in env.unwrapped.messages[1]["content"]
+    assert play(env, Action.to_json)[-1][2] == 1.0
+    # The hidden steps are essential: without them, the record is insufficient.
+    spec = env.unwrapped.experiment
+    left = tuple(step for number, step in enumerate(spec.protocol, 1) if number not in mask["hidden"])
+    env.reset(seed=7)
+    agent, ended, reward = ProtocolAgent(replace(spec, protocol=left), 7), False, None
+    while not ended:
+        _, reward, ended, _, _ = env.step(agent.choose_action(env.unwrapped.bench.get_situation()).to_json())
+    assert reward == 0.0
+
+
+def test_environment_with_several_masks_draws_one_for_every_episode():
+    env = make(COFFEE, hide=[0, 1], draws=2)
+    keys = [mask.key for mask in env.unwrapped.masks]
+    assert len(keys) == 3 and keys[0] == "none/text"  # of no hidden step there is one mask
+    drawn = [env.reset(seed=seed)[1]["mask"]["key"] for seed in range(20)]
+    assert set(drawn) == set(keys) and drawn == [env.reset(seed=seed)[1]["mask"]["key"] for seed in range(20)]
+    assert env.reset(seed=1, options={"mask": keys[2]})[1]["mask"]["key"] == keys[2]
+    with pytest.raises(LabError, match="mask: is '1/text'; allowed: none/text, "):
+        env.reset(options={"mask": "1/text"})
+
+
+def test_environment_with_a_prefix_does_the_steps_before_the_first_gap():
+    env = make(FISH, hide=1, help_mode="prefix", draws=5, reward="shaped").unwrapped
+    mask = max(env.masks, key=lambda mask: mask.steps_before)
+    observation, info = env.reset(seed=7, options={"mask": mask.key})
+    assert info["given_steps"] == info["step"] == mask.steps_before > 0 and "LAST STEP" in observation
+    assert all(step.outcome.success for step in env.bench.history)
+    assert len(env.messages) == 2 + 2 * mask.steps_before
+    given = env.measure_evidence()
+    agent, ended, rewards = ProtocolAgent(env.experiment, 7), False, []
+    while not ended:
+        _, reward, ended, _, info = env.step(agent.choose_action(env.bench.get_situation()).to_json())
+        rewards.append(reward)
+    assert info["ending"] == "submitted" and sum(rewards) == pytest.approx(1 - given)
+
+
+@pytest.mark.parametrize("help_mode", ["text", "prefix"])
+def test_environment_with_hidden_steps_passes_gymnasiums_own_checker(help_mode):
+    check_env(make(COFFEE, hide=[1, 2], help_mode=help_mode, render_mode="ansi").unwrapped)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"hide": 99}, "hidden steps: is 99; allowed: 0 to"),
+        ({"hide": -1}, "hidden steps: is -1; allowed: 0 to"),
+        ({"hide": 1, "draws": 0}, "draws: is 0; allowed: 1 or more"),
+        ({"hide": 1, "mask_mode": "random"}, "mode: is 'random'; allowed: uniform, nested"),
+        ({"hide": 1, "help_mode": "all"}, "help_mode: is 'all'; allowed: text, prefix"),
+    ],
+)
+def test_environment_refuses_masks_that_cannot_be_drawn(options, message):
+    with pytest.raises(LabError, match=message):
+        make(COFFEE, **options)

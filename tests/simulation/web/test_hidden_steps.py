@@ -9,9 +9,8 @@ from django.urls import reverse
 
 from simulation.jobs import jobs
 from simulation.lab.hidden_steps.masks import Drawing
-from simulation.lab_report import protocol_checks
-from simulation.lab_report import protocol_masks as drawing
 from simulation.models import Experiment, Job, Run
+from simulation.offline.hidden_steps import essential_steps, protocol_runs
 from simulation.runs import create
 from simulation.runs.protocol_masks import MaskOrder
 from tests.support import model_casts
@@ -88,13 +87,13 @@ def test_request_runs_no_protocol_and_the_worker_finds_essential_steps_once(
     staff_client: Client, lab: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[str] = []
-    run_protocol = protocol_checks.run_protocol
+    run_protocol = protocol_runs.run_protocol
 
     def count_runs(spec: Any, *arguments: Any, **options: Any) -> Any:
         runs.append(spec.slug)
         return run_protocol(spec, *arguments, **options)
 
-    monkeypatch.setattr(drawing, "run_protocol", count_runs)
+    monkeypatch.setattr(essential_steps, "run_protocol", count_runs)
     assert staff_client.post(ADDRESS, fill_form(hide="1", draws="1")).status_code == 302
     assert runs == [] and Experiment.objects.get(slug="gfp-colony-screening").essential_steps is None
     run_jobs()

@@ -78,7 +78,7 @@ def test_check_tasks_names_faults_of_every_folder_and_exits_with_one(tmp_path, s
     broken = tmp_path / "broken-task"
     shutil.copytree(tmp_path / "small-task", broken)
     (broken / "code/generate.py").write_text(small_tasks.GENERATOR)
-    arguments = ("--task", "all", "--directory", str(tmp_path), "--mutants", "0")
+    arguments = ("--task", "all", "--directory", str(tmp_path), "--mutants", "0", "--profiles")
     output, code = run_command(*arguments, "--json")
     report = json.loads(output)
     assert (code, report["tasks"]) == (1, 1)
@@ -88,7 +88,7 @@ def test_check_tasks_names_faults_of_every_folder_and_exits_with_one(tmp_path, s
     assert error.startswith(
         "small-task/mutants.json: [0]: the error in f1 is not obvious: on the base data, every result is within 5 %"
     )
-    lines, code = run_command(*arguments, "--profiles", "--quick")
+    lines, code = run_command(*arguments)  # from the stored proof
     assert code == 1 and f"FAULT {generator}\n" in lines and "the task has no quick profile" in lines
 
 

@@ -159,7 +159,7 @@ class CodeRunForm(StartForm, BudgetFields):
     def clean(self) -> dict[str, Any]:
         """Add an error that names the key for each given mask that does not exist, is given twice, or is not validated."""
         cleaned = super().clean() or {}
-        keys = cleaned.get("keys")  # an error removes them
+        keys: list[str] = cleaned.get("keys") or []  # an error removes them
         for row in cleaned.get("tasks") or () if keys else ():
             try:
                 creation.check_masks_usable(masks.store_masks(row, masks.find_masks(row, keys)), validate=False)

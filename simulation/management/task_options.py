@@ -64,6 +64,6 @@ def parse_limit(text: str) -> int | None:
     """Return a whole number from 0, or None for "all". Raise ArgumentTypeError for other text."""
     if text == ALL:
         return None
-    if not re.fullmatch(r"\d{1,6}", text):
-        raise ArgumentTypeError(f"{text!r} is neither a whole number nor all")
+    if not re.fullmatch(r"[0-9]{1,6}", text):
+        raise ArgumentTypeError(f"{text!r} is neither a whole number from 0 to 999999 nor all")
     return int(text)

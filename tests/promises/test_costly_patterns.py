@@ -249,6 +249,7 @@ MADE_IN_CALLS = {
     ("clocks.py", "f'\\\\b{pulses} (?:of|/|out of) {pulses}\\\\b|\\\\ball (?:{pulses} )?(?:pulses|stimuli|transients|responses)\\\\b'"),
     ("shares.py", "f'(?<![\\\\w.])([0-9]{{1,9}}) {word}(?!\\\\w)|(?<!\\\\w){word}:? ([0-9]{{1,9}})(?![\\\\w.])'"),
     ("environment.py", "f'[\\\\x21-\\\\x7e]{{{min_length},}}'"),
+    ("patch_trials.py", "f\"\\\\bdef\\\\s+{function.name.split('.')[-1]}\\\\b\".encode()"),  # a Python name
 }  # fmt: skip
 
 

@@ -119,11 +119,13 @@ def _find_refusal(call: ToolCall, last_turn: bool, allowed: Collection[str]) -> 
 
 def has_room(trees: Iterable[Files], files: Files) -> bool:
     """Return whether a workspace can be kept beside those after earlier steps, within MAX_STORED_BYTES of distinct contents."""
-    added, stored = sum(map(len, files.values())), list(trees)
-    total = sum(len(content) for tree in stored for content in tree.values())
-    if added <= SMALL_WORKSPACE_BYTES or total + added <= MAX_STORED_BYTES:
+    added = sum(map(len, files.values()))
+    if added <= SMALL_WORKSPACE_BYTES:
         return True
-    sizes = {hash_blob(content): len(content) for tree in stored for content in tree.values()}
+    contents = [content for tree in trees for content in tree.values()]
+    if sum(map(len, contents)) + added <= MAX_STORED_BYTES:
+        return True
+    sizes = {hash_blob(content): len(content) for content in contents}
     new = {hash_blob(content): len(content) for content in files.values()}
     return new.keys() <= sizes.keys() or sum({**sizes, **new}.values()) <= MAX_STORED_BYTES
 

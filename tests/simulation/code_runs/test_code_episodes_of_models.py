@@ -102,7 +102,6 @@ def check_ledger(run: Run, server: Server) -> None:
     assert len(turns) == len(set(turns))
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(("scaffold", "history"), AGENTS)
 def test_code_episode_of_language_models_is_solved_and_every_call_is_logged_once(
     server: Server, scaffold: str, history: dict[str, Any] | None
@@ -170,7 +169,6 @@ def test_three_unreadable_replies_in_a_row_end_a_code_episode_of_a_language_mode
     assert server.get_counters()["total"]["requests"] == ModelCall.objects.count() == 4
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize(("role", "number"), [("code", 1), ("code edit", 4)])
 def test_code_episode_waits_after_a_fault_of_a_provider_and_continues_at_the_same_step(
     server: Server, role: str, number: int

@@ -13,7 +13,6 @@ from simulation.replication.grading import (
     Stages,
     choose_stage,
     conclude,
-    grade_work,
     run_stage,
 )
 from simulation.replication.sandbox.base import Sandbox
@@ -63,11 +62,6 @@ def prepare_grading(episode: CodeEpisode, sandbox: Sandbox) -> GradingWork:
         profile=profile,
         initial=stored_trees.load_files(episode.initial_id),
     )
-
-
-def grade_again(episode: CodeEpisode, sandbox: Sandbox) -> Grade:
-    """Return the grade that a new run of all stages gives. The episode is not changed. Raises the errors of `prepare_grading`."""
-    return grade_work(prepare_grading(episode, sandbox), sandbox)
 
 
 def _finish(

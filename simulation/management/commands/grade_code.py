@@ -1,17 +1,21 @@
 """python manage.py grade_code RUN [--again] [--json]"""
 
 import json
-from collections import Counter
+from collections import Counter, deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from simulation.code_runs import code_gradings, sandboxes
 from simulation.lab.errors import LabError
-from simulation.management.command_options import get_run
+from simulation.management.command_options import ProgressLine, get_run
 from simulation.models import CodeEpisode
-from simulation.replication.sandbox.base import SandboxFault, SandboxUnavailable
+from simulation.replication.grading import Grade, grade_work
+from simulation.replication.sandbox.base import Sandbox, SandboxFault, SandboxUnavailable
 from wetbench_site.safe_output import SafeCommand
+
+_WORKERS = 2  # gradings at a time
 
 
 class Command(SafeCommand):
@@ -54,20 +58,43 @@ class Command(SafeCommand):
         except SandboxUnavailable as error:
             raise CommandError(f"Grading needs a sandbox: {error}", returncode=2) from error
         same, different, not_graded = 0, [], []
-        for episode in episodes:
+        progress, graded = ProgressLine("grade_code"), 0
+        waiting: deque[tuple[CodeEpisode, Future[Grade]]] = deque()
+
+        def collect_grade() -> None:
+            nonlocal same, graded
+            episode, future = waiting.popleft()
+            stored = episode.grading.outcome
             try:
-                grade = code_gradings.grade_again(episode, sandbox)
+                outcome = future.result().outcome
             except (LabError, SandboxFault) as error:
                 not_graded.append({"episode": str(episode.code), "error": str(error)})
-                continue
-            stored = episode.grading.outcome
-            if grade.outcome == stored:
-                same += 1
             else:
-                different.append({"episode": str(episode.code), "stored": stored, "now": grade.outcome})
+                same += outcome == stored
+                if outcome != stored:
+                    different.append({"episode": str(episode.code), "stored": stored, "now": outcome})
+            graded += 1
+            progress.show_progress(f"graded again: {graded} of {len(episodes)}", last=graded == len(episodes))
+
+        with ThreadPoolExecutor(_WORKERS) as pool:
+            for episode in episodes:
+                waiting.append((episode, self._start_grading(episode, sandbox, pool)))
+                if len(waiting) > _WORKERS:
+                    collect_grade()
+            while waiting:
+                collect_grade()
         if not quiet:
             for entry in different:
                 self.stdout.write(f"{entry['episode']}: stored {entry['stored']}, now {entry['now']}")
             for entry in not_graded:
                 self.stderr.write(f"{entry['episode']} cannot be graded: {entry['error']}")
         return {"same": same, "different": different, "not_graded": not_graded}
+
+    def _start_grading(self, episode: CodeEpisode, sandbox: Sandbox, pool: ThreadPoolExecutor) -> Future[Grade]:
+        """Return the future grade. Only this thread uses the database."""
+        try:
+            return pool.submit(grade_work, code_gradings.prepare_grading(episode, sandbox), sandbox)
+        except (LabError, SandboxFault) as error:
+            failed: Future[Grade] = Future()
+            failed.set_exception(error)
+            return failed

@@ -26,7 +26,7 @@ def write_script(folder: Path, pause: float) -> Path:
         ToolCall("run_command", {"command": f"sleep {pause}; echo one > notes.txt"}),
         ToolCall("write_file", {"path": "/workspace/code/small/sums.py", "text": CODE}),
         ToolCall("run_command", {"command": f"sleep {pause}; echo two >> notes.txt"}),
-        ToolCall("read_file", {"path": "/workspace/notes.txt"}),
+        ToolCall("understand_file", {"path": "/workspace/notes.txt", "question": "What is noted?"}),
         ToolCall("run_command", {"command": f"sleep {pause}; cp notes.txt copy.txt"}),
     )
     path = folder / "script.json"
@@ -49,7 +49,8 @@ def create_world() -> None:
     model_casts.create_priced_model("a-coder")
     agent = {"model": "a-coder", "params": {"max_tokens": 4000}, "scaffold": "react"}
     models: dict[str, Any] = {"a-coder": {"provider": "openai", "model_id": "a-coder", "options": {}}}
-    data = complete_code_cast({"name": CAST, "description": "for tests", "agent": agent}, models)
+    helper = {"model": "a-coder", "params": {"max_tokens": 4000}}
+    data = complete_code_cast({"name": CAST, "description": "for tests", "agent": agent, "helper": helper}, models)
     CastDefinition.objects.create(name=CAST, description="for tests", data=data)
 
 

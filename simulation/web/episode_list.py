@@ -3,6 +3,7 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.core.paginator import Paginator
@@ -21,12 +22,12 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 
-from simulation.models import Episode, EvidenceReview, ModelCall
-from simulation.runs import control
+from simulation.models import Episode, EvidenceReview, Experiment, ModelCall
+from simulation.runs import control, people
 from simulation.web.access import StaffRequest, staff_action, staff_page
+from simulation.web.cast_choices import list_cast_choices
 from simulation.web.episodes import PER_PAGE, episodes_for_list, make_episode_row
-from simulation.web.run_forms import EpisodeFilter
-from wetbench_site.sorted_lists import Column, Sorting
+from wetbench_site.sorted_lists import MAX_SEARCH, Column, Sorting, match_words
 from wetbench_site.text import format_count
 
 COLUMNS = (
@@ -38,6 +39,48 @@ COLUMNS = (
     Column("cost", "Cost", ("spent",), falls_first=True, is_number=True, has_nulls=True),
     Column("created", "Created", ("created_at",), falls_first=True),
 )
+
+
+class EpisodeFilter(forms.Form):
+    """Filters of a list of episodes; unknown values are ignored."""
+
+    q = forms.CharField(
+        label="Search", required=False, max_length=MAX_SEARCH, widget=forms.TextInput(attrs={"type": "search"})
+    )
+    experiment = forms.ModelChoiceField(
+        Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
+    )
+    cast = forms.ChoiceField(
+        choices=lambda: [("", "All casts"), *list_cast_choices(), (people.HUMAN_CAST, people.HUMAN_CAST)],
+        required=False,
+    )
+    outcome = forms.ChoiceField(
+        choices=[
+            ("", "Any outcome"),
+            ("sufficient", "evidence sufficient"),
+            ("insufficient", "evidence not sufficient"),
+        ],
+        required=False,
+        label="Outcome",
+    )
+    status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
+
+    field_order = ("q", "experiment", "cast", "outcome", "status")
+
+    @property
+    def is_filtered(self) -> bool:
+        return self.is_valid() and any(self.cleaned_data.values())
+
+    def filter_episodes(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
+        self.is_valid()
+        chosen = self.cleaned_data
+        lookups = {name: chosen[name] for name in ("experiment", "status") if chosen.get(name)}
+        # Words of the whole cast are searched; the choice "human" includes every person.
+        if cast := chosen.get("cast"):
+            rows = rows.filter(people.build_cast_filter([cast]))
+        if outcome := chosen.get("outcome"):
+            lookups |= {"reviews__primary": True, "reviews__sufficient": outcome == "sufficient"}
+        return rows.filter(match_words(chosen.get("q", ""), "experiment__name", "experiment__group", "cast"), **lookups)
 
 
 @staff_page

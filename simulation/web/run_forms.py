@@ -1,28 +1,23 @@
-"""Forms to start runs and set budgets, what each form would create at which maximum cost, and a filter of episodes."""
+"""Forms to start runs of episodes and set budgets, and what a form would create at which maximum cost."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, Self, TypeVar
-from uuid import UUID
 
 from django import forms
 from django.contrib.auth.models import User
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from simulation.calls import run_usage
 from simulation.casts import cast_availability, cost_estimate, prompt_store
-from simulation.lab.deviations import DEFAULT_SIZES, SizeRange, parse_sizes
 from simulation.lab.errors import LabError
 from simulation.lab.truths import truth_seeds
-from simulation.models import Episode, Experiment, Job, Run, Transition
-from simulation.runs import create, list_accepted_steps, masked_run_jobs, people
+from simulation.models import Episode, Experiment, Job, Run
+from simulation.runs import create, masked_run_jobs
 from simulation.web.access import StaffRequest
 from simulation.web.cast_choices import CastGroup, UnavailableCasts, group_unavailable, list_cast_choices
 from simulation.web.mask_fields import MAX_DRAWS, MaskFields, count_masks, parse_numbers
-from wetbench_site.sorted_lists import MAX_SEARCH, match_words
-from wetbench_site.text import format_count
 
 # The button that only updates the size on pages without scripts, beside the one that starts the run.
 SIZE_BUTTON = "size"
@@ -200,6 +195,9 @@ class RunForm(StartForm, BudgetFields):
         chosen = self["experiments"].value() or []
         return [(row, row.slug in chosen) for row in self.fields["experiments"].queryset]  # type: ignore[attr-defined]  # a model field's
 
+    def list_chosen_experiments(self) -> list[Experiment]:
+        return [row for row, chosen in self.list_experiments() if chosen]
+
     def group_casts(self) -> Iterator[CastGroup]:
         """Yield the casts that can run here in groups, each with whether it is chosen."""
         chosen, ready = self["cast"].value(), [line for line in self.available_casts if line.is_ready]
@@ -257,9 +255,9 @@ class EpisodesForm(MaskFields, RunForm):
 
     def build_size(self) -> dict[str, Any]:
         """Return the context of _order_size.html: chosen experiments times replicates."""
-        experiments, replicates = _chosen_experiments(self), _parse_number(self["replicates"].value(), 100)
+        experiments, replicates = self.list_chosen_experiments(), parse_number(self["replicates"].value(), 100)
         hide = parse_numbers(self["hide"].value())
-        masks = count_masks(hide, _parse_number(self["draws"].value(), MAX_DRAWS)) if hide else 1
+        masks = count_masks(hide, parse_number(self["draws"].value(), MAX_DRAWS)) if hide else 1
         line, total = self.find_cast(self["cast"].value()), len(experiments) * masks * replicates
         worst = None
         # Estimated only for a run that could start; other casts would raise.
@@ -274,179 +272,7 @@ class EpisodesForm(MaskFields, RunForm):
         return {"total": total, "noun": "episode", "factors": factors, "needs": needs, "cast": line, "worst": worst}
 
 
-class TwinsForm(RunForm):
-    """A run of twins of the accepted steps of the chosen experiments, with the chosen errors.
-
-    Links from a run or from the list of episodes limit the steps to those of the run or the episodes.
-    """
-
-    run = forms.ModelChoiceField(
-        Run.objects.defer("setup").filter(kind="episodes"),
-        to_field_name="code",
-        required=False,
-        widget=forms.HiddenInput,
-        error_messages={"invalid_choice": "The run of these episodes no longer exists."},
-    )
-    episodes = forms.ModelMultipleChoiceField(
-        Episode.objects.only("code", "replicate"),
-        to_field_name="code",
-        required=False,
-        widget=forms.MultipleHiddenInput,
-    )
-    error = forms.ChoiceField(
-        choices=[
-            ("both", "both: one obvious and one subtle twin"),
-            ("obvious", "obvious (Error Type 1)"),
-            ("subtle", "subtle (Error Type 2)"),
-            ("none", "none: the plain answer of the chosen cast's transition model"),
-        ],
-        widget=forms.RadioSelect,
-        initial="both",
-    )
-    sample = forms.IntegerField(
-        min_value=1,
-        max_value=1_000_000,
-        required=False,
-        label="Sample of steps",
-        help_text="Number of steps to create twins of, spread over experiments and actions and drawn by the seed. Leave blank for all steps.",
-    )
-    sizes = forms.CharField(
-        required=False,
-        max_length=20,
-        initial="10-40",
-        label="Size of subtle numeric errors in percent",
-        help_text="Smallest and largest deviation from the true number. Blank: 10-40. Raters cannot be expected to see errors"
-        " below 10 %; results show such twins separately. Language models choose their own sizes.",
-    )
-    per_transition = forms.IntegerField(
-        min_value=1, max_value=5, initial=1, label="Twins per step and error", help_text="1 to 5."
-    )
-
-    def clean_sizes(self) -> SizeRange:
-        """Return the range of sizes. Raise ValidationError if it is none."""
-        try:
-            return parse_sizes(self.cleaned_data["sizes"]) if self.cleaned_data["sizes"] else DEFAULT_SIZES
-        except LabError as error:
-            raise forms.ValidationError(str(error)) from error
-
-    def clean(self) -> dict[str, Any]:
-        cleaned = super().clean() or {}
-        chosen = cleaned.get("experiments")
-        # Counted when the form is checked: steps can be added while it is open.
-        steps = self.list_steps(chosen).count() if chosen else 0
-        sample = cleaned.get("sample") or 0
-        if chosen and not steps:
-            self.add_error("experiments", "These experiments have no accepted steps yet. Run episodes first.")
-        elif chosen and sample > steps:
-            self.add_error("sample", f"The sample of {sample:,} exceeds the {steps:,} steps of these experiments.")
-        # Rules are deterministic: the same step would give the same outcome.
-        line = self.find_cast(cleaned.get("cast"))
-        if cleaned.get("error") == "none" and cleaned.get("cast") and not (line and line.answers_by_model):
-            message = "Rules would only repeat the original outcome. Choose a cast whose transition model is a language model."
-            self.add_error("error", message)
-        return cleaned
-
-    def start(self, user: User) -> Run:
-        data = self.cleaned_data
-        steps, errors = self.list_steps(data["experiments"]), create.PERTURBATIONS[data["error"]]
-        size = data["cast"], data["per_transition"], data["seed"], user, data["submission_id"], data["sample"]
-        return create.create_twin_run(steps, errors, *size, sizes=data["sizes"], **self.get_options())
-
-    def list_steps(self, experiments: Iterable[Experiment]) -> QuerySet[Transition]:
-        """Return the accepted steps of these experiments within the limit of the form."""
-        steps, limit = list_accepted_steps(experiments), self.limit
-        if limit.get("run"):
-            steps = steps.filter(episode__run__code=limit["run"])
-        if limit.get("episodes"):
-            steps = steps.filter(episode__code__in=limit["episodes"])
-        return steps
-
-    @property
-    def limit(self) -> dict[str, Any]:
-        """The codes of the run and of the episodes that the steps are limited to. Invalid ones limit to nothing."""
-        run, episodes = self["run"].value(), self["episodes"].value() or []
-        return {"run": _parse_code(run) if run else None, "episodes": [_parse_code(code) for code in episodes]}
-
-    def describe_limit(self) -> str:
-        limit = self.limit
-        if limit["episodes"]:
-            return f"the {format_count(len(limit['episodes']), 'chosen episode')}"
-        run = Run.objects.filter(code=limit["run"]).first() if limit["run"] else None
-        return f"the run of {run.created_at:%-d %b %Y, %H:%M} UTC, cast {run.cast}" if run else ""
-
-    def build_size(self, pools: Mapping[str, int]) -> dict[str, Any]:
-        """Return the context of _order_size.html: accepted steps times errors times twins per step and error.
-
-        `pools` has the number of accepted steps of each experiment by slug.
-        """
-        steps = sum(pools.get(row.slug, 0) for row in _chosen_experiments(self))
-        # A sample larger than the pool is an error of the form; here the pool is the limit.
-        steps = min(steps, _parse_number(self["sample"].value(), 1_000_000) or steps)
-        errors = len(create.PERTURBATIONS.get(str(self["error"].value()), ()))
-        each = _parse_number(self["per_transition"].value(), 5)
-        line, total = self.find_cast(self["cast"].value()), steps * errors * each
-        worst = None
-        if line and line.is_ready and total:
-            worst = run_usage.estimate_twins(cast_availability.describe_cast(line.name), total)
-        factors = [(steps, "accepted step"), (errors, "error"), (each, "time")]
-        needs = "Choose an experiment with accepted steps, and 1 to 5 twins per step and error."
-        return {"total": total, "noun": "twin", "factors": factors, "needs": needs, "cast": line, "worst": worst}
-
-
-class EpisodeFilter(forms.Form):
-    """Filters of a list of episodes; unknown values are ignored."""
-
-    q = forms.CharField(
-        label="Search", required=False, max_length=MAX_SEARCH, widget=forms.TextInput(attrs={"type": "search"})
-    )
-    experiment = forms.ModelChoiceField(
-        Experiment.objects.defer("data"), to_field_name="slug", required=False, empty_label="All experiments"
-    )
-    cast = forms.ChoiceField(
-        choices=lambda: [("", "All casts"), *list_cast_choices(), (people.HUMAN_CAST, people.HUMAN_CAST)],
-        required=False,
-    )
-    outcome = forms.ChoiceField(
-        choices=[
-            ("", "Any outcome"),
-            ("sufficient", "evidence sufficient"),
-            ("insufficient", "evidence not sufficient"),
-        ],
-        required=False,
-        label="Outcome",
-    )
-    status = forms.ChoiceField(choices=[("", "Any status"), *Episode.STATUSES], required=False)
-
-    field_order = ("q", "experiment", "cast", "outcome", "status")
-
-    @property
-    def is_filtered(self) -> bool:
-        return self.is_valid() and any(self.cleaned_data.values())
-
-    def filter_episodes(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
-        self.is_valid()
-        chosen = self.cleaned_data
-        lookups = {name: chosen[name] for name in ("experiment", "status") if chosen.get(name)}
-        # Words of the whole cast are searched; the choice "human" includes every person.
-        if cast := chosen.get("cast"):
-            rows = rows.filter(people.build_cast_filter([cast]))
-        if outcome := chosen.get("outcome"):
-            lookups |= {"reviews__primary": True, "reviews__sufficient": outcome == "sufficient"}
-        return rows.filter(match_words(chosen.get("q", ""), "experiment__name", "experiment__group", "cast"), **lookups)
-
-
-def _chosen_experiments(form: RunForm) -> list[Experiment]:
-    return [row for row, chosen in form.list_experiments() if chosen]
-
-
-def _parse_code(written: object) -> UUID:
-    try:
-        return UUID(str(written))
-    except ValueError:
-        return UUID(int=0)
-
-
-def _parse_number(written: object, most: int) -> int:
+def parse_number(written: object, most: int) -> int:
     """Return an integer up to `most`; 0 for anything else."""
     text = str(written or "")
     # Short ASCII digits only: other digits are accepted by `int` but not by the form.

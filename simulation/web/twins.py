@@ -15,9 +15,9 @@ from simulation.runs import control, failure_reasons, twin_filters, vetting_samp
 from simulation.web.access import StaffRequest, staff_action, staff_form, staff_page
 from simulation.web.calls import defer_texts, group_calls
 from simulation.web.episodes import PER_PAGE, describe_wait, page_of_step
-from simulation.web.run_forms import TwinsForm
 from simulation.web.transcript import build_checker_report, build_step_view
 from simulation.web.twin_filter import TwinListFilter
+from simulation.web.twin_forms import TwinsForm
 from wetbench_site.sorted_lists import Column, Sorting
 
 COLUMNS = (

@@ -11,7 +11,7 @@ from django.urls import reverse
 from simulation.models import Experiment, Run, Transition, Twin
 from simulation.runs import create, list_accepted_steps
 from simulation.runs.create import SampleTooLargeError, allocate_sample, draw_steps
-from simulation.web.run_forms import TwinsForm
+from simulation.web.twin_forms import TwinsForm
 from tests.support import run_factory
 
 pytestmark = pytest.mark.django_db

@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from simulation.models import Episode, EvidenceReview, Run, Twin
 from simulation.runs import people
-from simulation.web.run_forms import TwinsForm
+from simulation.web.twin_forms import TwinsForm
 from tests.support import call_factories, run_factory
 
 pytestmark = pytest.mark.django_db

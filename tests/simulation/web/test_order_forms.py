@@ -20,7 +20,8 @@ from simulation.models import Experiment, LanguageModel, ModelPrice, PromptSet, 
 from simulation.runs import create
 from simulation.web import cast_choices
 from simulation.web import catalogue as models_page
-from simulation.web.run_forms import EpisodesForm, TwinsForm
+from simulation.web.run_forms import EpisodesForm
+from simulation.web.twin_forms import TwinsForm
 from tests.support import run_factory
 
 KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY")

@@ -21,6 +21,8 @@ from wetbench_site.text import is_storable
 _DIFF_SUFFIXES = (".diff", ".patch")
 _DIFF = re.compile(rb"^(diff --git |--- .*\n\+\+\+ )", re.MULTILINE)
 _DIFF_NAME = "patch.diff"
+_GIT = "git"
+_NOT_FOUND = 127  # exit status of a program that is not installed
 
 
 class PatchError(LabError):
@@ -84,8 +86,10 @@ def _apply_diff(path: Path, diff: bytes, files: Files, allowed: list[str], sandb
     """Return the allowed files that a diff changes. Git applies it in a sandbox, whose other files it cannot leave changed."""
     # Paths as `git diff` writes them, a/code/..., or as they are in the workspace.
     strip = "-p0" if re.search(rb"^\+\+\+ code/", diff, re.MULTILINE) else "-p1"
-    command = ("git", "apply", strip, "--whitespace=nowarn", f"{INPUT}/{_DIFF_NAME}")
+    command = (_GIT, "apply", strip, "--whitespace=nowarn", f"{INPUT}/{_DIFF_NAME}")
     result = sandbox.run(command, files, {_DIFF_NAME: diff})
+    if result.exit == _NOT_FOUND:
+        raise PatchError(f"{path}: Git applies diffs, and it is not installed: install it, or give the changed modules")
     if result.exit != 0 or result.files is None:
         raise PatchError(f"{path}: the diff does not apply to the masked code: {result.output.strip()[:1000]}")
     changed = sorted(name for name in {*files, *result.files} if files.get(name) != result.files.get(name))

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from simulation.code_runs import sandboxes, tasks
+from simulation.code_runs import patch_trials, sandboxes, tasks
 from simulation.models import CodeEpisode, GoldResult, Grading, Mask, Run, SandboxRun
 from simulation.replication.tasks.masking import mask_code
 from tests.support import code_episodes, small_tasks
@@ -79,6 +79,16 @@ def test_patch_trial_applies_a_diff_of_the_masked_code(tmp_path: Path) -> None:
     for text, outcome in ((code_episodes.CODE, "solved"), (code_episodes.CODE.replace("a + b", "a - b"), "wrong")):
         diff = write_diff(tmp_path / "some.diff", masked, text)
         assert json.loads(call("try_patch", *arguments, str(diff)))["outcome"] == outcome
+
+
+def test_patch_trial_of_a_diff_names_git_where_it_is_not_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code_episodes.create_task()
+    monkeypatch.setattr(patch_trials, "_GIT", "no-such-program")
+    diff = write_diff(tmp_path / "some.diff", "a\n", "b\n")
+    code, text = get_exit_code("try_patch", "small-sums", "--mask", "u2-001", "--file", str(diff))
+    assert code == 2 and "Git applies diffs, and it is not installed" in text
 
 
 @pytest.mark.parametrize(

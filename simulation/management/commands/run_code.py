@@ -113,7 +113,7 @@ class Command(RunCommand):
         )
         if not run.setup_sha256:
             self.stdout.write(
-                "The agents are rules, most of them with the answer key: these numbers do not describe language models."
+                "The agents are rule-based, and most have the answer key: these numbers do not measure any language model."
             )
 
 

@@ -12,6 +12,7 @@ from simulation.replication.sandbox.choosing import SandboxSettings, build_sandb
 from simulation.replication.sandbox.packages import list_uncompiled_packages
 from simulation.replication.sandbox.self_test import measure_start_ms, run_self_test
 from wetbench_site.safe_output import SafeCommand
+from wetbench_site.text import join_words
 
 
 class Command(SafeCommand):
@@ -45,7 +46,8 @@ class Command(SafeCommand):
             if folders := list_uncompiled_packages(("numpy", "scipy", "sklearn")):
                 command = shlex.join([sys.executable, "-m", "compileall", "-q", *map(str, folders)])
                 self.stdout.write(
-                    f"Each sandbox compiles {', '.join(folder.name for folder in folders)} again, which delays it. To compile once: {command}"
+                    f"Without compiled code: {join_words(folder.name for folder in folders)}. Each sandbox that imports these packages "
+                    f"compiles them again. To compile them once: {command}"
                 )
         if test.failed:
             raise CommandError(f"{len(test.failed)} of {len(test.checks)} checks failed", returncode=1)
